@@ -1,0 +1,88 @@
+//! A place to which many operations go.
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::Request;
+
+use super::error::{Error, ErrorKind, Source};
+use super::http_client::Client;
+use super::request::RequestBuilder;
+
+/// A method, URL and headers, parsed once.
+///
+/// # Examples
+///
+/// ```
+/// use http::Method;
+/// use idempotency::Client;
+///
+/// let client = Client::builder().build()?;
+/// let payments = client
+///     .endpoint(Method::POST, "https://api.example.com/payments")?
+///     .header("accept", "application/json")?;
+/// let operation = payments.request().body("amount=100").idempotent();
+/// assert!(operation.key().is_some());
+/// # Ok::<(), idempotency::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Endpoint {
+    client: Client,
+    method: http::Method,
+    url: reqwest::Url,
+    headers: HeaderMap,
+}
+
+impl Endpoint {
+    pub(crate) fn new(client: Client, request: Request) -> Self {
+        Self {
+            client,
+            method: request.method().clone(),
+            url: request.url().clone(),
+            headers: request.headers().clone(),
+        }
+    }
+
+    /// Sets a header for every request. It replaces one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Builder`] for a name or value that HTTP does not allow.
+    pub fn header<K, V>(mut self, name: K, value: V) -> Result<Self, Error>
+    where
+        HeaderName: TryFrom<K>,
+        <HeaderName as TryFrom<K>>::Error: Into<http::Error>,
+        HeaderValue: TryFrom<V>,
+        <HeaderValue as TryFrom<V>>::Error: Into<http::Error>,
+    {
+        let bad = |what: &str, error: http::Error| {
+            Error::local(ErrorKind::Builder, format!("bad header {what}"))
+                .with_source(Some(Source::Other(error.into())))
+        };
+        let name = HeaderName::try_from(name).map_err(|error| bad("name", error.into()))?;
+        let value = HeaderValue::try_from(value)
+            .map_err(|error| bad(&format!("value for `{name}`"), error.into()))?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Starts a request to this place.
+    pub fn request(&self) -> RequestBuilder {
+        let mut request = Request::new(self.method.clone(), self.url.clone());
+        *request.headers_mut() = self.headers.clone();
+        let inner = reqwest::RequestBuilder::from_parts(self.client.http().clone(), request);
+        RequestBuilder::new(self.client.clone(), Ok(inner))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    /// Without user-info, query and header values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("method", &self.method)
+            .field("host", &self.url.host_str())
+            .field("path", &self.url.path())
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

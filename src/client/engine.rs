@@ -1,0 +1,119 @@
+//! What a client and a middleware have in common: the settings, and the way into the loop.
+
+use std::sync::Arc;
+
+use reqwest::Request;
+use reqwest_middleware::Next;
+use tokio::time::Instant;
+
+use super::attempt::Transport;
+use super::error::Error;
+use super::execute::{Job, execute};
+use super::frozen::Frozen;
+use super::operation::{KeyInUse, Overrides, Rolls, protection};
+use super::past::Past;
+use super::redirect::Hops;
+use super::report::Attempt;
+use super::response::Response;
+use super::trace;
+use crate::contract::{Contract, KeySource};
+use crate::retry::RetryPolicy;
+
+/// The settings of a client or a middleware.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) contract: Contract,
+    pub(crate) policy: RetryPolicy,
+    pub(crate) keys: KeySource,
+    pub(crate) rolls: Arc<Rolls>,
+    /// Whether the client is known to carry this crate's redirect policy.
+    pub(crate) trusted: bool,
+}
+
+impl Engine {
+    pub(crate) async fn run(
+        &self,
+        frozen: &Frozen,
+        key: Option<&KeyInUse>,
+        overrides: &Overrides,
+        past: &Past,
+        transport: &mut impl Transport,
+        course: (Instant, Vec<Attempt>),
+    ) -> Result<Response, Error> {
+        use tracing::Instrument as _;
+
+        let (began, log) = course;
+        let policy = overrides.policy.as_ref().unwrap_or(&self.policy);
+        let span = trace::operation(frozen, key.map(|key| &key.key));
+        let job = Job {
+            frozen,
+            key,
+            protection: protection(&frozen.method, key),
+            contract: overrides.contract.as_ref().unwrap_or(&self.contract),
+            policy,
+            deadline: overrides.deadline.or(policy.deadline()),
+            stream_answer: overrides.stream_answer,
+            past,
+            rolls: &self.rolls,
+            trusted: self.trusted,
+            began,
+        };
+        execute(job, transport, log).instrument(span).await
+    }
+}
+
+/// Straight to reqwest.
+pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
+
+impl Transport for Direct<'_> {
+    async fn send(
+        &mut self,
+        request: Request,
+    ) -> Result<reqwest::Response, reqwest_middleware::Error> {
+        Ok(self.0.execute(request).await?)
+    }
+}
+
+/// Down the rest of a middleware chain.
+pub(crate) struct Chain<'a, 'e> {
+    pub(crate) next: Next<'a>,
+    /// The caller's extensions, as they were before the first attempt.
+    pub(crate) pristine: http::Extensions,
+    /// Where the last attempt's extensions go.
+    pub(crate) extensions: &'e mut http::Extensions,
+}
+
+/// In the extensions of an attempt: the loop is already running, a second one below it would multiply the attempts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InLoop;
+
+impl Transport for Chain<'_, '_> {
+    async fn send(
+        &mut self,
+        request: Request,
+    ) -> Result<reqwest::Response, reqwest_middleware::Error> {
+        let mut extensions = self.pristine.clone();
+        extensions.insert(InLoop);
+        let result = self.next.clone().run(request, &mut extensions).await;
+        extensions.remove::<InLoop>();
+        *self.extensions = extensions;
+        result
+    }
+}
+
+/// The last middleware of our own clients' chains: it counts what really goes out, so that a middleware that sends requests of its
+/// own cannot pass a refused connection of those for one of the operation's.
+pub(crate) struct Sentinel;
+
+#[async_trait::async_trait]
+impl reqwest_middleware::Middleware for Sentinel {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut http::Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        Hops::count_exchange();
+        next.run(request, extensions).await
+    }
+}

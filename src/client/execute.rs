@@ -1,0 +1,459 @@
+//! The loop. The only one: the client and the middleware both call it.
+
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use reqwest::Request;
+use tokio::time::Instant;
+
+use super::attempt::{End, Taken, Transport, attempt, until};
+use super::error::{Effect, Error, ErrorKind, What};
+use super::frozen::{AttemptBody, Frozen};
+use super::operation::{KeyInUse, Rolls};
+use super::past::Past;
+use super::report::{Attempt, Report};
+use super::response::{Kept, Meta, Response};
+use super::trace;
+use crate::contract::{Contract, IdempotencyKey, Meaning, Replay};
+use crate::retry::{
+    Decision, Delays, Failure, Origin, Protection, Reach, RetryPolicy, Situation, StoppedBy,
+    Verdict, decide,
+};
+
+/// An operation as the loop sees it.
+pub(crate) struct Job<'a> {
+    pub(crate) frozen: &'a Frozen,
+    pub(crate) key: Option<&'a KeyInUse>,
+    pub(crate) protection: Protection,
+    pub(crate) contract: &'a Contract,
+    pub(crate) policy: &'a RetryPolicy,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) stream_answer: bool,
+    pub(crate) past: &'a Past,
+    pub(crate) rolls: &'a Rolls,
+    /// Whether the client is known to carry this crate's redirect policy.
+    pub(crate) trusted: bool,
+    /// When the operation began: now, or earlier where a middleware before ours calls a second time.
+    pub(crate) began: Instant,
+}
+
+impl Job<'_> {
+    fn key(&self) -> Option<&IdempotencyKey> {
+        self.key.map(|key| &key.key)
+    }
+
+    /// What is certain when there is no answer.
+    fn effect(&self) -> Effect {
+        // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
+        if self.protection == Protection::GivenKey || !self.past.is_clean() {
+            Effect::Unknown
+        } else {
+            Effect::NotExecuted
+        }
+    }
+
+    fn deadline_at(&self) -> Option<Instant> {
+        self.began.checked_add(self.deadline?)
+    }
+
+    /// When the next attempt has to be over.
+    fn attempt_ends(&self) -> Option<Instant> {
+        let own = Instant::now().checked_add(self.policy.attempt_timeout());
+        match (own, self.deadline_at()) {
+            (Some(own), Some(deadline)) => Some(own.min(deadline)),
+            (own, deadline) => own.or(deadline),
+        }
+    }
+
+    fn key_window(&self) -> Option<Duration> {
+        self.key.and_then(|_| self.contract.window().bound())
+    }
+
+    /// Up to how much of a streamed body is kept. Without protection there is no second attempt to keep it for.
+    fn body_limit(&self) -> Option<usize> {
+        (self.protection != Protection::None).then(|| self.policy.request_buffer())
+    }
+
+    fn request(&self, body: AttemptBody, without_expect: bool) -> Request {
+        let mut request = self.frozen.request(body, without_expect);
+        if self.key.is_some()
+            && let Some(first_sent) = self.past.first_sent()
+        {
+            for (name, value) in self.contract.companion_headers(first_sent) {
+                request.headers_mut().entry(name).or_insert(value);
+            }
+        }
+        request
+    }
+}
+
+/// Sends the operation until there is an answer or a limit; `log` has the attempts that went before.
+pub(crate) async fn execute(
+    job: Job<'_>,
+    transport: &mut impl Transport,
+    log: Vec<Attempt>,
+) -> Result<Response, Error> {
+    let mut run = Run::new(&job, log);
+    run.refuse_forgotten_key()?;
+    if let Some(budget) = job.policy.budget() {
+        budget.deposit(run.origin(), since_epoch());
+    }
+    loop {
+        let body = run.body().await?;
+        let repeatable = !matches!(body, AttemptBody::Once(_));
+        let flight = job.past.set_out(job.key());
+        let request = job.request(body, run.without_expect);
+        let began = job.began.elapsed();
+        let end = attempt(&job, transport, request, &flight, job.attempt_ends()).await;
+        let before = Before {
+            unknown: flight.unknown_before(),
+            processed: flight.processed_before(),
+        };
+        flight.land(end.assessment.reach);
+        let decided = Instant::now();
+        let delay = match run.conclude(end, began, repeatable, before) {
+            Next::Return(result) => return result,
+            Next::Wait(delay) => delay,
+        };
+        // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
+        match decided.checked_add(delay) {
+            Some(end) => tokio::time::sleep_until(end).await,
+            None => tokio::time::sleep(delay).await,
+        }
+    }
+}
+
+/// What other attempts of the operation had come to when this one ended.
+#[derive(Clone, Copy)]
+struct Before {
+    unknown: bool,
+    processed: bool,
+}
+
+enum Next {
+    Return(Result<Response, Error>),
+    Wait(Duration),
+}
+
+/// The loop's memory.
+struct Run<'a> {
+    job: &'a Job<'a>,
+    log: Vec<Attempt>,
+    attempts: u32,
+    polls: u32,
+    /// Whether the attempt under way asks after an operation in progress.
+    polling: bool,
+    in_progress_since: Option<Duration>,
+    key_age: Duration,
+    delays: Option<Delays>,
+    without_expect: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(job: &'a Job<'a>, log: Vec<Attempt>) -> Self {
+        Self {
+            key_age: job.past.key_age(),
+            job,
+            log,
+            attempts: 0,
+            polls: 0,
+            polling: false,
+            in_progress_since: None,
+            delays: None,
+            without_expect: false,
+        }
+    }
+
+    /// A key that the server may have forgotten protects from nothing: a repeat could be a second execution.
+    fn refuse_forgotten_key(&mut self) -> Result<(), Error> {
+        match self.job.key_window() {
+            Some(window) if self.key_age >= window => {
+                let message = format!(
+                    "the key was first sent {:?} ago and `{}` remembers keys for {window:?}: look the operation up instead",
+                    self.key_age,
+                    self.job.contract.name(),
+                );
+                Err(self.error(ErrorKind::Key, What::Message(message), StoppedBy::KeyWindow))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn body(&mut self) -> Result<AttemptBody, Error> {
+        let reading = self.job.frozen.body.next(self.job.body_limit());
+        match until(self.job.deadline_at(), reading).await {
+            Some(Ok(body)) => Ok(body),
+            Some(Err(fault)) => {
+                let report = self.closing_report(fault.stopped_by());
+                Err(fault.into_error(self.job.effect(), report))
+            }
+            None => Err(self.error(
+                ErrorKind::Timeout,
+                What::Message("the request body did not end before the deadline".to_owned()),
+                StoppedBy::Deadline,
+            )),
+        }
+    }
+
+    fn conclude(
+        &mut self,
+        mut end: End,
+        began: Duration,
+        repeatable: bool,
+        before: Before,
+    ) -> Next {
+        let elapsed = self.job.began.elapsed();
+        let verdict = end.assessment.verdict;
+        if !self.polling {
+            self.attempts = self.attempts.saturating_add(1);
+        }
+        if verdict == Verdict::InProgress {
+            self.in_progress_since.get_or_insert(elapsed);
+        }
+        let hint = self.hint(&end);
+        let decision = self.decide(&end, elapsed, hint, repeatable);
+        let stopped_by = match decision {
+            Decision::GiveUp(limit) => Some(limit),
+            _ => None,
+        };
+        let entry = Attempt {
+            number: u32::try_from(self.log.len())
+                .unwrap_or(u32::MAX)
+                .saturating_add(1),
+            poll: self.polling,
+            began,
+            took: elapsed.saturating_sub(began),
+            status: end.status,
+            failure: end.failure,
+            reach: end.assessment.reach,
+            wait: match decision {
+                Decision::Wait { delay, why } => Some((delay, why)),
+                _ => None,
+            },
+        };
+        trace::attempt(&entry, verdict, stopped_by);
+        self.log.push(entry);
+        match decision {
+            Decision::Wait { delay, .. } => {
+                self.polling = verdict == Verdict::InProgress;
+                self.polls = self.polls.saturating_add(u32::from(self.polling));
+                if let Verdict::Retry {
+                    without_expect: true,
+                    ..
+                } = verdict
+                {
+                    self.without_expect = true;
+                }
+                Next::Wait(delay)
+            }
+            Decision::Finish => Next::Return(self.finish(end, None, hint, before)),
+            Decision::GiveUp(limit) => {
+                let is_the_answer = matches!(
+                    verdict,
+                    Verdict::Retry {
+                        else_done: true,
+                        ..
+                    } | Verdict::Never {
+                        else_done: true,
+                        ..
+                    }
+                );
+                Next::Return(if is_the_answer && end.answer.is_some() {
+                    self.finish(end, Some(limit), hint, before)
+                } else {
+                    let answer = end.answer.take();
+                    Err(self.give_up(end, answer, limit, hint, before))
+                })
+            }
+        }
+    }
+
+    fn decide(
+        &mut self,
+        end: &End,
+        elapsed: Duration,
+        hint: Option<Duration>,
+        repeatable: bool,
+    ) -> Decision {
+        let job = self.job;
+        let origin = self.origin_if_budgeted();
+        let backoff = job.policy.backoff();
+        let retries = matches!(end.assessment.verdict, Verdict::Retry { .. });
+        let situation = Situation {
+            attempts: self.attempts,
+            polls: self.polls,
+            elapsed,
+            in_progress_since: self.in_progress_since,
+            deadline: job.deadline,
+            key_age: self.key_age,
+            key_window: job.key_window(),
+            repeatable,
+            hint,
+            roll: if retries {
+                job.rolls.next(backoff.seed())
+            } else {
+                0
+            },
+        };
+        let delays = self.delays.get_or_insert_with(|| backoff.delays());
+        decide(job.policy, &situation, end.assessment, delays, || {
+            match (job.policy.budget(), origin) {
+                (Some(budget), Some(origin)) => budget.withdraw(origin, since_epoch()),
+                _ => true,
+            }
+        })
+    }
+
+    /// What the server asked us to wait. Only looked for where it could matter.
+    fn hint(&self, end: &End) -> Option<Duration> {
+        if end.assessment.verdict == Verdict::Done {
+            return None;
+        }
+        let headers = end.answer.as_ref()?.reader.response.headers();
+        let hint = self.job.contract.wait_hint(headers)?;
+        Some(hint.delay(SystemTime::now()))
+    }
+
+    fn finish(
+        &mut self,
+        end: End,
+        stopped_by: Option<StoppedBy>,
+        hint: Option<Duration>,
+        before: Before,
+    ) -> Result<Response, Error> {
+        let reach = end.assessment.reach;
+        let meaning = end.meaning();
+        let Some(taken) = end.answer else {
+            // A verdict of "done" is only ever given on an answer.
+            return Err(self.error(
+                ErrorKind::Connection,
+                What::Failure(end.failure.unwrap_or(Failure::Other)),
+                StoppedBy::NotRetryable,
+            ));
+        };
+        let effect = match reach {
+            _ if self.job.key.is_some() => Effect::Answered,
+            Reach::Answered => Effect::Answered,
+            _ => self.job.effect(),
+        };
+        let replay = self.replay(&taken, meaning, before);
+        let report = self.report(replay, stopped_by, hint, before);
+        Ok(self.response(taken, report, effect, meaning))
+    }
+
+    fn give_up(
+        &mut self,
+        end: End,
+        answer: Option<Taken>,
+        limit: StoppedBy,
+        hint: Option<Duration>,
+        before: Before,
+    ) -> Error {
+        let effect = self.job.effect();
+        let (kind, what) = match (end.failure, end.status) {
+            (Some(failure), _) => (ErrorKind::of(failure), What::Failure(failure)),
+            (None, Some(status)) if end.assessment.verdict == Verdict::InProgress => {
+                (ErrorKind::InProgress, What::Status(status))
+            }
+            (None, Some(status)) => (ErrorKind::Status, What::Status(status)),
+            (None, None) => (ErrorKind::Connection, What::Failure(Failure::Other)),
+        };
+        let replay = match &answer {
+            Some(taken) => taken.reading.marker,
+            None => Replay::Unknown,
+        };
+        let report = self.report(replay, Some(limit), hint, before);
+        let response =
+            answer.map(|taken| self.response(taken, report.clone(), effect, Meaning::Plain));
+        Error::new(kind, effect, what)
+            .with_report(report)
+            .with_response(response)
+            .with_source(end.source)
+    }
+
+    /// Never a guess: what the server says; else "fresh" where nothing else can have been processed.
+    fn replay(&self, taken: &Taken, meaning: Meaning, before: Before) -> Replay {
+        match taken.reading.marker {
+            Replay::Unknown if meaning == Meaning::AlreadyDone => Replay::Replayed,
+            Replay::Unknown if self.job.protection == Protection::DrawnKey && !before.processed => {
+                Replay::Fresh
+            }
+            said => said,
+        }
+    }
+
+    fn report(
+        &mut self,
+        replay: Replay,
+        stopped_by: Option<StoppedBy>,
+        retry_after: Option<Duration>,
+        before: Before,
+    ) -> Report {
+        Report {
+            key: self.job.key().cloned(),
+            attempts: std::mem::take(&mut self.log),
+            replay,
+            followed_unknown: self.job.key.is_some()
+                && before.unknown
+                && replay != Replay::Replayed,
+            stopped_by,
+            buffered: false,
+            retry_after,
+        }
+    }
+
+    fn response(
+        &self,
+        taken: Taken,
+        mut report: Report,
+        effect: Effect,
+        meaning: Meaning,
+    ) -> Response {
+        let (inner, kept) = taken.reader.into_parts(taken.buffered);
+        report.buffered = matches!(kept, Kept::Complete(_));
+        Response::new(
+            inner,
+            kept,
+            Meta {
+                report,
+                effect,
+                mismatch: meaning == Meaning::Mismatch,
+                stall: self.job.policy.stall_timeout(),
+            },
+        )
+    }
+
+    /// An error that no attempt brought.
+    fn error(&mut self, kind: ErrorKind, what: What, limit: StoppedBy) -> Error {
+        let report = self.closing_report(limit);
+        Error::new(kind, self.job.effect(), what).with_report(report)
+    }
+
+    fn closing_report(&mut self, limit: StoppedBy) -> Report {
+        let before = Before {
+            unknown: self.job.past.is_unknown(),
+            processed: true,
+        };
+        self.report(Replay::Unknown, Some(limit), None, before)
+    }
+
+    fn origin_if_budgeted(&self) -> Option<Origin> {
+        self.job.policy.budget().map(|_| self.origin())
+    }
+
+    fn origin(&self) -> Origin {
+        let url = &self.job.frozen.url;
+        Origin::of(
+            url.scheme(),
+            url.host_str().unwrap_or_default(),
+            url.port_or_known_default().unwrap_or_default(),
+        )
+    }
+}
+
+/// The time since this process first asked. Budgets are shared between clients, so they count from one moment.
+fn since_epoch() -> Duration {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    let epoch = *EPOCH.get_or_init(Instant::now);
+    Instant::now().saturating_duration_since(epoch)
+}

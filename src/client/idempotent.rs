@@ -1,0 +1,186 @@
+//! An operation: a request with its key, which can be sent again and again.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::error::Error;
+use super::frozen::Frozen;
+use super::http_client::Client;
+use super::operation::{Fault, KeyInUse, Overrides, Wanted, settle};
+use super::past::Past;
+use super::pending::Pending;
+use super::response::Response;
+use crate::contract::{Contract, IdempotencyKey};
+use crate::retry::RetryPolicy;
+
+/// An operation. "Again" is the same value: [`send`](Self::send) can be called as often as need be, always with the same key.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn pay(client: idempotency::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let payment = client.post("https://api.example.com/payments").body("amount=100").idempotent();
+/// // The key can be saved before the first byte leaves.
+/// println!("{:?}", payment.key());
+/// // A future that was dropped has lost nothing: the operation is still there.
+/// let impatient = tokio::time::timeout(std::time::Duration::from_secs(1), payment.send()).await;
+/// let response = match impatient {
+///     Ok(result) => result?,
+///     Err(_) => tokio::spawn(payment.send()).await??,
+/// };
+/// # let _ = response;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an operation does nothing until it is sent"]
+pub struct IdempotentRequest {
+    client: Client,
+    frozen: Result<Arc<Frozen>, Fault>,
+    key: Option<KeyInUse>,
+    overrides: Overrides,
+    past: Arc<Past>,
+}
+
+impl IdempotentRequest {
+    pub(crate) fn new(client: Client, frozen: Result<Frozen, Fault>, wanted: Wanted) -> Self {
+        let mut new = Self {
+            key: None,
+            frozen: frozen.map(Arc::new),
+            overrides: Overrides::default(),
+            past: Arc::new(Past::default()),
+            client,
+        };
+        new.settle(wanted);
+        new
+    }
+
+    fn settle(&mut self, wanted: Wanted) {
+        let asked = match &wanted {
+            Wanted::Own => None,
+            Wanted::Drawn(key) => Some((key, true)),
+            Wanted::Given(key) => Some((key, false)),
+        };
+        let asked = asked.map(|(key, drawn)| KeyInUse {
+            key: key.clone(),
+            drawn,
+        });
+        let contract = self
+            .overrides
+            .contract
+            .as_ref()
+            .unwrap_or(self.client.contract());
+        let settled = match &mut self.frozen {
+            Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted),
+            Err(fault) => Err(fault.clone()),
+        };
+        match settled {
+            Ok(key) => self.key = key,
+            Err(fault) => {
+                self.key.clone_from(&asked);
+                self.frozen = Err(fault.of(asked));
+            }
+        }
+    }
+
+    /// The operation's key. It does not change. [`None`] on a safe method.
+    #[must_use]
+    pub fn key(&self) -> Option<&IdempotencyKey> {
+        self.key.as_ref().map(|key| &key.key)
+    }
+
+    /// Another policy for this operation. Its connect timeout does not count: that is the client's.
+    pub fn policy(mut self, policy: RetryPolicy) -> Self {
+        self.overrides.policy = Some(policy);
+        self
+    }
+
+    /// Another deadline for each `send` of this operation.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.overrides.deadline = Some(deadline);
+        self
+    }
+
+    /// Another contract for this operation. The key stays; it is written the way this contract says.
+    pub fn contract(mut self, contract: Contract) -> Self {
+        let before = self
+            .overrides
+            .contract
+            .take()
+            .unwrap_or_else(|| self.client.contract().clone());
+        self.overrides.contract = Some(contract);
+        if let (Ok(frozen), Some(key)) = (&mut self.frozen, self.key.take()) {
+            if let Some(name) = before.key_header() {
+                Arc::make_mut(frozen).headers.remove(name);
+            }
+            let drawn = key.drawn;
+            self.settle(if drawn {
+                Wanted::Drawn(key.key)
+            } else {
+                Wanted::Given(key.key)
+            });
+        }
+        self
+    }
+
+    /// When this operation was first sent, in an earlier life of it. From then on its key's window is counted, and every answer
+    /// is one that follows an attempt of unknown outcome.
+    pub fn first_sent(self, time: SystemTime) -> Self {
+        self.past.sent_before(time);
+        self
+    }
+
+    /// Hands the answer out at its head instead of reading it inside the attempt. An answer that is lost in its body is then not
+    /// retried.
+    pub fn stream_answer(mut self) -> Self {
+        self.overrides.stream_answer = true;
+        self
+    }
+
+    /// This operation in a form that can be written down, to be taken up by [`Client::resume`].
+    ///
+    /// # Errors
+    ///
+    /// The error that [`send`](Self::send) would give before sending, or
+    /// [`ErrorKind::RequestBody`](crate::ErrorKind::RequestBody) for a body that is a stream.
+    pub fn to_pending(&self) -> Result<Pending, Error> {
+        match &self.frozen {
+            Ok(frozen) => Pending::of(
+                frozen,
+                self.key.as_ref(),
+                &self.past,
+                self.client.contract(),
+            ),
+            Err(fault) => Err(fault.to_error()),
+        }
+    }
+
+    /// Sends the operation. The future owns what it needs, so it can be spawned; dropping it stops everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where no definite answer was obtained. Its [`effect`](Error::effect) says what is certain.
+    pub fn send(&self) -> impl Future<Output = Result<Response, Error>> + Send + 'static {
+        let client = self.client.clone();
+        let frozen = self.frozen.clone();
+        let key = self.key.clone();
+        let overrides = self.overrides.clone();
+        let past = Arc::clone(&self.past);
+        async move {
+            match frozen {
+                Ok(frozen) => client.execute(frozen, key, overrides, past).await,
+                Err(fault) => Err(fault.to_error()),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for IdempotentRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdempotentRequest")
+            .field("key", &self.key())
+            .field("fault", &self.frozen.as_ref().err())
+            .finish_non_exhaustive()
+    }
+}

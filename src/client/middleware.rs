@@ -1,0 +1,244 @@
+//! The loop as a middleware, for clients that other people built.
+
+use std::sync::{Arc, PoisonError};
+
+use http::{Extensions, Method};
+use reqwest::Request;
+use reqwest_middleware::{Middleware, Next};
+use tokio::time::Instant;
+
+use super::engine::{Chain, Engine, InLoop};
+use super::error::ErrorKind;
+use super::frozen::Frozen;
+use super::operation::{Course, Fault, Identity, Overrides, Ticket, TicketInner, Wanted, settle};
+use super::past::Past;
+use crate::contract::{Contract, IdempotencyKey, KeySource};
+use crate::retry::RetryPolicy;
+
+/// Safe retries in a [`reqwest_middleware::ClientWithMiddleware`].
+///
+/// Requests are keyed by [`RequestBuilderExt::idempotent`], by a key header that they carry already, or all of them by
+/// [`key_posts_and_patches`](Self::key_posts_and_patches). Middlewares added before this one run once per operation, those after it
+/// once per attempt. The response carries a [`Report`](crate::Report) in its extensions; an error is this crate's inside
+/// reqwest-middleware's ([`Error::from_middleware`](crate::Error::from_middleware)).
+///
+/// # Examples
+///
+/// ```
+/// use idempotency::{IdempotencyMiddleware, RequestBuilderExt as _};
+///
+/// let http = reqwest::Client::builder()
+///     .redirect(idempotency::redirect_policy())
+///     .retry(reqwest::retry::never().max_retries_per_request(0))
+///     .build()?;
+/// let client = reqwest_middleware::ClientBuilder::new(http)
+///     .with(IdempotencyMiddleware::new().trust_redirects())
+///     .build();
+/// let request = client.post("https://api.example.com/payments").body("amount=100").idempotent();
+/// # let _ = request;
+/// # Ok::<(), reqwest::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct IdempotencyMiddleware {
+    engine: Engine,
+    key_all: bool,
+    transparent: bool,
+}
+
+impl IdempotencyMiddleware {
+    /// With the generic contract and the standard policy.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_engine(engine: Engine) -> Self {
+        Self {
+            engine,
+            key_all: false,
+            transparent: false,
+        }
+    }
+
+    /// What the server promises. Default: [`Contract::generic`].
+    #[must_use]
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.engine.contract = contract;
+        self
+    }
+
+    /// How operations are retried. Default: [`RetryPolicy::standard`]. The connect timeout is that of the client below.
+    #[must_use]
+    pub fn policy(mut self, policy: RetryPolicy) -> Self {
+        self.engine.policy = policy;
+        self
+    }
+
+    /// Where keys come from. Default: [`KeySource::random`].
+    #[must_use]
+    pub fn key_source(mut self, keys: KeySource) -> Self {
+        self.engine.keys = keys;
+        self
+    }
+
+    /// Draws a key for every POST and PATCH that has none, where the contract honours it.
+    #[must_use]
+    pub fn key_posts_and_patches(mut self) -> Self {
+        self.key_all = true;
+        self
+    }
+
+    /// Hands the last response back whatever it means, with the report in its extensions, and transport errors as
+    /// [`reqwest_middleware::Error::Reqwest`] without their URL: for SDKs that decode error bodies and errors by themselves.
+    #[must_use]
+    pub fn transparent(mut self) -> Self {
+        self.transparent = true;
+        self
+    }
+
+    /// States that the client below carries [`redirect_policy`](crate::redirect_policy), and that no middleware after this one
+    /// sends requests of its own. Only then is a refused connection proof that nothing was sent.
+    #[must_use]
+    pub fn trust_redirects(mut self) -> Self {
+        self.engine.trusted = true;
+        self
+    }
+
+    /// The ticket of this call: the one that is there, or a new one, which is left there for a second call.
+    fn ticket(&self, request: &Request, extensions: &mut Extensions) -> Ticket {
+        if let Some(ticket) = extensions.get::<Ticket>() {
+            return ticket.clone();
+        }
+        let draw = self.key_all
+            && matches!(*request.method(), Method::POST | Method::PATCH)
+            && self.engine.contract.honours(request.method());
+        let wanted = if draw {
+            Wanted::draw(&self.engine.keys)
+        } else {
+            Wanted::Own
+        };
+        let ticket = Ticket::new(wanted, Overrides::default(), Arc::new(Past::default()));
+        extensions.insert(ticket.clone());
+        ticket
+    }
+}
+
+/// Where an operation stands that is called for the second time. Refuses to lend its key to another request.
+fn course(ticket: &TicketInner, frozen: &Frozen, keyed: bool) -> Result<Course, Fault> {
+    let identity = Identity::of(frozen);
+    let before = ticket
+        .course
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match before {
+        Some(course) if course.identity == identity => Ok(course),
+        Some(_) if keyed => Err(Fault::new(
+            ErrorKind::Key,
+            "the key in these extensions belongs to another request: method, URL or body differ"
+                .to_owned(),
+        )),
+        _ => Ok(Course {
+            identity,
+            began: Instant::now(),
+            log: Vec::new(),
+        }),
+    }
+}
+
+#[async_trait::async_trait]
+impl Middleware for IdempotencyMiddleware {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        if extensions.get::<InLoop>().is_some() {
+            return next.run(request, extensions).await;
+        }
+        let Ticket(ticket) = self.ticket(&request, extensions);
+        let overrides = &ticket.overrides;
+        let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
+        let mut frozen = Frozen::new(request);
+        let settled = settle(contract, &mut frozen, ticket.wanted.clone())
+            .and_then(|key| course(&ticket, &frozen, key.is_some()).map(|course| (key, course)));
+        let (key, course) = match settled {
+            Ok(settled) => settled,
+            Err(fault) => return fault.to_error().into_chain(self.transparent),
+        };
+        let Course {
+            identity,
+            began,
+            log,
+        } = course;
+        let mut chain = Chain {
+            next,
+            pristine: extensions.clone(),
+            extensions,
+        };
+        let result = self
+            .engine
+            .run(
+                &frozen,
+                key.as_ref(),
+                overrides,
+                &ticket.past,
+                &mut chain,
+                (began, log),
+            )
+            .await;
+        let report = match &result {
+            Ok(response) => response.report(),
+            Err(error) => error.report(),
+        };
+        *ticket.course.lock().unwrap_or_else(PoisonError::into_inner) = Some(Course {
+            identity,
+            began,
+            log: report.attempts().to_vec(),
+        });
+        match result {
+            Ok(response) => Ok(response.into_reqwest()),
+            Err(error) => error.into_chain(self.transparent),
+        }
+    }
+}
+
+/// Keys a request of [`reqwest_middleware`] whose client has the [`IdempotencyMiddleware`].
+pub trait RequestBuilderExt: sealed::Sealed {
+    /// Makes it an operation: draws its key, once.
+    ///
+    /// The middleware has to be there: without it nothing is keyed and nothing protected.
+    #[must_use]
+    fn idempotent(self) -> Self;
+
+    /// Makes it an operation with a key that was saved or derived.
+    #[must_use]
+    fn idempotent_with(self, key: IdempotencyKey) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for reqwest_middleware::RequestBuilder {}
+}
+
+impl RequestBuilderExt for reqwest_middleware::RequestBuilder {
+    fn idempotent(self) -> Self {
+        with(self, Wanted::Drawn(IdempotencyKey::random()))
+    }
+
+    fn idempotent_with(self, key: IdempotencyKey) -> Self {
+        with(self, Wanted::Given(key))
+    }
+}
+
+fn with(
+    builder: reqwest_middleware::RequestBuilder,
+    wanted: Wanted,
+) -> reqwest_middleware::RequestBuilder {
+    builder.with_extension(Ticket::new(
+        wanted,
+        Overrides::default(),
+        Arc::new(Past::default()),
+    ))
+}

@@ -1,0 +1,275 @@
+//! What makes a request an operation: its key, and what is said of it beyond the request.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use reqwest::Url;
+use tokio::time::Instant;
+
+use super::error::{Effect, Error, ErrorKind, Source, What};
+use super::frozen::{Frozen, FrozenBody};
+use super::past::Past;
+use super::report::{Attempt, Report};
+use crate::contract::{Contract, IdempotencyKey, KeySource, read_key};
+use crate::retry::{Protection, RetryPolicy};
+
+/// The key of an operation, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyInUse {
+    pub(crate) key: IdempotencyKey,
+    /// Whether it was drawn for this operation, so that nobody else can have used it.
+    pub(crate) drawn: bool,
+}
+
+/// Which key the caller asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// None: only one that stands in the request already counts.
+    Own,
+    /// A new one.
+    Drawn(IdempotencyKey),
+    /// This one.
+    Given(IdempotencyKey),
+}
+
+impl Wanted {
+    pub(crate) fn draw(keys: &KeySource) -> Self {
+        Self::Drawn(keys.draw())
+    }
+}
+
+/// What was wrong before the first attempt. It can be turned into an error as often as `send` is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    kind: ErrorKind,
+    message: String,
+    key: Option<KeyInUse>,
+    source: Option<Arc<reqwest::Error>>,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
+        Self {
+            kind,
+            message,
+            key: None,
+            source: None,
+        }
+    }
+
+    pub(crate) fn builder(error: reqwest::Error) -> Self {
+        Self {
+            source: Some(Arc::new(error.without_url())),
+            ..Self::new(
+                ErrorKind::Builder,
+                "the request could not be built".to_owned(),
+            )
+        }
+    }
+
+    /// The fault of an operation that has this key.
+    pub(crate) fn of(mut self, key: Option<KeyInUse>) -> Self {
+        self.key = key;
+        self
+    }
+
+    pub(crate) fn to_error(&self) -> Error {
+        // A key that the caller brought may have been sent before: that this call sent nothing proves nothing about it.
+        let effect = match &self.key {
+            Some(key) if !key.drawn => Effect::Unknown,
+            _ => Effect::NotExecuted,
+        };
+        let report = Report {
+            key: self.key.as_ref().map(|key| key.key.clone()),
+            ..Report::empty()
+        };
+        Error::new(self.kind, effect, What::Message(self.message.clone()))
+            .with_report(report)
+            .with_source(
+                self.source
+                    .clone()
+                    .map(|source| Source::Other(source.into())),
+            )
+    }
+}
+
+/// What makes it safe to send this request again.
+pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection {
+    match key {
+        Some(key) if key.drawn => Protection::DrawnKey,
+        Some(_) => Protection::GivenKey,
+        None if method.is_idempotent() => Protection::Method,
+        None => Protection::None,
+    }
+}
+
+/// Settles which key the request carries, and puts it there.
+///
+/// A key that stands in the request already is the caller's and stays, to the letter.
+pub(crate) fn settle(
+    contract: &Contract,
+    frozen: &mut Frozen,
+    wanted: Wanted,
+) -> Result<Option<KeyInUse>, Fault> {
+    if let Some((stated, length)) = frozen.contradicted_length() {
+        return Err(Fault::new(
+            ErrorKind::Builder,
+            format!(
+                "the header content-length says {stated:?} and the body has {length} bytes: leave the header out"
+            ),
+        ));
+    }
+    // RFC 9110, section 9.2.1: a safe method has nothing to protect.
+    if frozen.method.is_safe() {
+        return Ok(None);
+    }
+    if !contract.honours(&frozen.method) {
+        return match wanted {
+            Wanted::Own => Ok(None),
+            _ => Err(Fault::new(
+                ErrorKind::Contract,
+                format!(
+                    "the contract `{}` does not honour keys on {}: send it without `idempotent`",
+                    contract.name(),
+                    frozen.method,
+                ),
+            )),
+        };
+    }
+    let present = present_key(contract, frozen)?;
+    match (present, wanted) {
+        (None, Wanted::Own) => Ok(None),
+        (Some(present), Wanted::Given(given)) if present != given => Err(Fault::new(
+            ErrorKind::Key,
+            format!(
+                "the request carries the key #{} and was given #{}: an operation has one key",
+                present.digest(),
+                given.digest(),
+            ),
+        )),
+        (Some(present), _) => Ok(Some(KeyInUse {
+            key: present,
+            drawn: false,
+        })),
+        (None, Wanted::Drawn(key)) => place(contract, frozen, KeyInUse { key, drawn: true }),
+        (None, Wanted::Given(key)) => place(contract, frozen, KeyInUse { key, drawn: false }),
+    }
+}
+
+fn present_key(contract: &Contract, frozen: &mut Frozen) -> Result<Option<IdempotencyKey>, Fault> {
+    let Some(name) = contract.key_header() else {
+        return Ok(None);
+    };
+    let present = read_key(frozen.headers.get_all(name)).map_err(|error| {
+        Fault::new(
+            ErrorKind::Key,
+            format!("the request's own `{name}` header is no usable key: {error}"),
+        )
+    })?;
+    if present.is_some()
+        && let Some(value) = frozen.headers.get_mut(name)
+    {
+        value.set_sensitive(true);
+    }
+    Ok(present)
+}
+
+fn place(
+    contract: &Contract,
+    frozen: &mut Frozen,
+    key: KeyInUse,
+) -> Result<Option<KeyInUse>, Fault> {
+    let value = contract
+        .encode_key(&key.key)
+        .map_err(|error| Fault::new(ErrorKind::Key, error.to_string()).of(Some(key.clone())))?;
+    if let Some(name) = contract.key_header() {
+        frozen.headers.insert(name.clone(), value);
+    }
+    Ok(Some(key))
+}
+
+/// Where jitter comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Rolls(AtomicU64);
+
+impl Rolls {
+    /// A uniformly random number, the next of a sequence where there is a seed.
+    pub(crate) fn next(&self, seed: Option<u64>) -> u64 {
+        match seed {
+            None => fastrand::u64(..),
+            Some(seed) => {
+                let turn = self.0.fetch_add(1, Ordering::Relaxed);
+                fastrand::Rng::with_seed(seed.wrapping_add(turn)).u64(..)
+            }
+        }
+    }
+}
+
+/// What a caller says of an operation beyond the client's own settings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) policy: Option<RetryPolicy>,
+    pub(crate) contract: Option<Contract>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) stream_answer: bool,
+}
+
+/// An operation on its way through a middleware chain, in the caller's extensions.
+///
+/// A middleware before ours that calls the rest of the chain twice finds it there the second time, and the same operation goes on:
+/// same key, same past, same deadline.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticket(pub(crate) Arc<TicketInner>);
+
+#[derive(Debug)]
+pub(crate) struct TicketInner {
+    pub(crate) wanted: Wanted,
+    pub(crate) overrides: Overrides,
+    pub(crate) past: Arc<Past>,
+    pub(crate) course: Mutex<Option<Course>>,
+}
+
+impl Ticket {
+    pub(crate) fn new(wanted: Wanted, overrides: Overrides, past: Arc<Past>) -> Self {
+        Self(Arc::new(TicketInner {
+            wanted,
+            overrides,
+            past,
+            course: Mutex::new(None),
+        }))
+    }
+}
+
+/// How an operation has gone so far.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) identity: Identity,
+    pub(crate) began: Instant,
+    pub(crate) log: Vec<Attempt>,
+}
+
+/// What may not change between two calls of the same operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    method: Method,
+    url: Url,
+    /// [`None`] for a stream, of which only the caller knows what is in it.
+    body: Option<Bytes>,
+}
+
+impl Identity {
+    pub(crate) fn of(frozen: &Frozen) -> Self {
+        Self {
+            method: frozen.method.clone(),
+            url: frozen.url.clone(),
+            body: match &frozen.body {
+                FrozenBody::None => Some(Bytes::new()),
+                FrozenBody::Bytes(bytes) => Some(bytes.clone()),
+                FrozenBody::Stream(_) => None,
+            },
+        }
+    }
+}

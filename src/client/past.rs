@@ -1,0 +1,118 @@
+//! What earlier attempts of an operation have left behind.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::trace;
+use crate::contract::IdempotencyKey;
+use crate::retry::Reach;
+
+/// The memory of one operation, shared by every `send` of it: what may have been processed already.
+///
+/// It outlives a dropped `send`. Without it an operation that was given up in mid-flight would report its next answer as fresh.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    in_flight: AtomicU32,
+    answered: AtomicBool,
+    unknown: AtomicBool,
+    first_sent: OnceLock<(Instant, SystemTime)>,
+    /// When the key was first used, in another life of the operation.
+    earlier: Mutex<Option<SystemTime>>,
+}
+
+impl Past {
+    /// The past of an operation that was sent before, by somebody who is not there to say how it ended.
+    pub(crate) fn sent_before(&self, first: SystemTime) {
+        self.unknown.store(true, Ordering::Release);
+        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
+    }
+
+    /// Takes note that an attempt sets out. Whatever happens to the returned value, the attempt is accounted for.
+    pub(crate) fn set_out<'a>(&'a self, key: Option<&'a IdempotencyKey>) -> Flight<'a> {
+        self.first_sent
+            .get_or_init(|| (Instant::now(), SystemTime::now()));
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        Flight {
+            past: self,
+            key,
+            landed: false,
+        }
+    }
+
+    /// Whether an attempt ended with nobody knowing whether it was processed.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.unknown.load(Ordering::Acquire)
+    }
+
+    /// Whether any attempt so far may have been processed.
+    pub(crate) fn may_be_processed(&self) -> bool {
+        self.is_unknown() || self.answered.load(Ordering::Acquire)
+    }
+
+    /// Whether no attempt so far, nor one under way, can have had an effect.
+    pub(crate) fn is_clean(&self) -> bool {
+        !self.may_be_processed() && self.in_flight.load(Ordering::Acquire) == 0
+    }
+
+    /// When the first attempt set out.
+    pub(crate) fn first_sent(&self) -> Option<SystemTime> {
+        let earlier = *self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        earlier.or_else(|| self.first_sent.get().map(|(_, wall)| *wall))
+    }
+
+    /// How old the key is: the time since its first use. The system's clock is asked only where the first use was in another
+    /// life; a clock that went back makes the key as old as it can be told, never negative.
+    pub(crate) fn key_age(&self) -> Duration {
+        let earlier = *self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        match earlier {
+            Some(first) => SystemTime::now().duration_since(first).unwrap_or_default(),
+            None => self
+                .first_sent
+                .get()
+                .map_or(Duration::ZERO, |(begun, _)| begun.elapsed()),
+        }
+    }
+}
+
+/// An attempt under way. Dropped without [`land`](Self::land) it counts as one of unknown outcome.
+#[derive(Debug)]
+pub(crate) struct Flight<'a> {
+    past: &'a Past,
+    key: Option<&'a IdempotencyKey>,
+    landed: bool,
+}
+
+impl Flight<'_> {
+    /// Whether another attempt of the same operation ended unknown, or is under way at the same time.
+    pub(crate) fn unknown_before(&self) -> bool {
+        self.past.is_unknown() || self.past.in_flight.load(Ordering::Acquire) > 1
+    }
+
+    /// Whether another attempt of the same operation may have been processed.
+    pub(crate) fn processed_before(&self) -> bool {
+        self.unknown_before() || self.past.may_be_processed()
+    }
+
+    /// The attempt is over and got this far.
+    pub(crate) fn land(mut self, reach: Reach) {
+        self.landed = true;
+        match reach {
+            Reach::NeverSent | Reach::NotProcessed => {}
+            Reach::Answered => self.past.answered.store(true, Ordering::Release),
+            Reach::MaybeProcessed => self.past.unknown.store(true, Ordering::Release),
+        }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if !self.landed {
+            trace::dropped(self.key);
+            self.past.unknown.store(true, Ordering::Release);
+        }
+        self.past.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,88 @@
+//! Where an operation may be redirected to.
+//!
+//! A followed redirect sends the operation, or a GET in its place, somewhere else. For an operation that must not happen twice
+//! that is only right where the method stays and the origin does: 307 and 308 to the same origin (RFC 9110, sections 15.4.8
+//! and 15.4.9). Everything else is handed to the caller. It keeps the key at home, too.
+
+use std::cell::Cell;
+
+use reqwest::redirect::{Attempt, Policy};
+
+/// How many redirects of one attempt are followed, as in reqwest.
+const MAX_HOPS: usize = 10;
+
+tokio::task_local! {
+    /// reqwest tells its redirect policy no method, so the loop leaves it here for the time of an attempt.
+    pub(crate) static HOPS: Hops;
+}
+
+/// What the redirect policy has to know of an attempt, and what it leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct Hops {
+    /// Whether the method is safe (RFC 9110, section 9.2.1).
+    safe: bool,
+    followed: Cell<bool>,
+    exchanges: Cell<u32>,
+}
+
+impl Hops {
+    pub(crate) fn new(method: &http::Method) -> Self {
+        Self {
+            safe: method.is_safe(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a failure of this attempt can only be its first hop's, on a client with this redirect policy.
+    pub(crate) fn is_direct(&self) -> bool {
+        !self.followed.get() && self.exchanges.get() <= 1
+    }
+
+    /// Counts one exchange of this attempt below the middlewares that run once per attempt.
+    pub(crate) fn count_exchange() {
+        // Outside of an attempt there is nothing to count for.
+        let _ = HOPS.try_with(|hops| hops.exchanges.set(hops.exchanges.get().saturating_add(1)));
+    }
+}
+
+/// The redirect policy of this crate's clients, for clients of other people's.
+///
+/// Requests with a safe method are redirected as reqwest does, ten times at the most. Those with any other follow 307 and 308
+/// to the same scheme, host and port; every other redirect is returned as the answer. It works inside this crate's loop, which
+/// tells it the method; requests that go past the loop are treated as reqwest treats them.
+///
+/// Without it a followed 303 whose target refuses the connection looks exactly like a request that was never sent. So on a client
+/// that is not known to carry it ([`IdempotencyMiddleware::trust_redirects`](crate::IdempotencyMiddleware::trust_redirects)) a
+/// refused connection counts as an unknown outcome.
+///
+/// # Examples
+///
+/// ```
+/// let client = reqwest::Client::builder()
+///     .redirect(idempotency::redirect_policy())
+///     .retry(reqwest::retry::never().max_retries_per_request(0))
+///     .build()?;
+/// # let _ = client;
+/// # Ok::<(), reqwest::Error>(())
+/// ```
+#[must_use]
+pub fn redirect_policy() -> Policy {
+    let standard = Policy::limited(MAX_HOPS);
+    Policy::custom(move |attempt| {
+        let safe = HOPS.try_with(|hops| hops.safe).unwrap_or(true);
+        if safe || keeps_the_operation_at_home(&attempt) {
+            let _ = HOPS.try_with(|hops| hops.followed.set(true));
+            standard.redirect(attempt)
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+fn keeps_the_operation_at_home(attempt: &Attempt<'_>) -> bool {
+    matches!(attempt.status().as_u16(), 307 | 308)
+        && attempt
+            .previous()
+            .last()
+            .is_some_and(|previous| previous.origin() == attempt.url().origin())
+}

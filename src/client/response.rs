@@ -1,0 +1,337 @@
+//! The answer, with the report of how it came about.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use http::{HeaderMap, StatusCode, Version};
+use http_body_util::{BodyDataStream, BodyExt as _};
+use reqwest::{ResponseBuilderExt as _, Url};
+
+use super::error::{Effect, Error, ErrorKind, Source, What};
+use super::report::{Attempt, Report};
+use super::stream::{Broken, Streamed};
+use crate::contract::{IdempotencyKey, Replay};
+
+/// The answer to an operation.
+///
+/// For a keyed operation it is definite: the server's final word, whatever the status. Its body has been read already, up to the
+/// policy's response buffer; [`is_buffered`](Self::is_buffered) says whether all of it.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn pay(client: idempotency::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let response = client
+///     .post("https://api.example.com/payments")
+///     .body("amount=100")
+///     .idempotent()
+///     .send()
+///     .await?
+///     .error_for_status()?;
+/// if response.is_replay() {
+///     println!("an earlier attempt had made the payment already");
+/// }
+/// println!("{}", response.text().await?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Response {
+    inner: reqwest::Response,
+    kept: Kept,
+    meta: Meta,
+}
+
+/// What is known of an answer beside itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Meta {
+    pub(crate) report: Report,
+    pub(crate) effect: Effect,
+    pub(crate) mismatch: bool,
+    pub(crate) stall: Duration,
+}
+
+/// What the attempt has read of the body.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Nothing: it is streamed.
+    Live,
+    /// Everything.
+    Complete(Bytes),
+    /// The beginning: there is more.
+    Prefix(Bytes),
+}
+
+impl Response {
+    pub(crate) fn new(inner: reqwest::Response, kept: Kept, meta: Meta) -> Self {
+        Self { inner, kept, meta }
+    }
+
+    /// The status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.inner.status()
+    }
+
+    /// The headers.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.inner.headers()
+    }
+
+    /// The URL that answered, after redirects.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        self.inner.url()
+    }
+
+    /// The HTTP version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.inner.version()
+    }
+
+    /// The address that answered.
+    #[must_use]
+    pub fn remote_addr(&self) -> Option<SocketAddr> {
+        self.inner.remote_addr()
+    }
+
+    /// The length of the body in bytes, where it is known.
+    #[must_use]
+    pub fn content_length(&self) -> Option<u64> {
+        match &self.kept {
+            Kept::Live => self.inner.content_length(),
+            Kept::Complete(body) => Some(body.len() as u64),
+            Kept::Prefix(read) => self
+                .inner
+                .content_length()
+                .map(|rest| rest.saturating_add(read.len() as u64)),
+        }
+    }
+
+    /// The extensions that the transport and middlewares left.
+    #[must_use]
+    pub fn extensions(&self) -> &http::Extensions {
+        self.inner.extensions()
+    }
+
+    /// Whether this is the stored answer of an earlier attempt.
+    #[must_use]
+    pub fn replay(&self) -> Replay {
+        self.meta.report.replay
+    }
+
+    /// Whether this certainly is the stored answer of an earlier attempt: [`replay`](Self::replay) is
+    /// [`Replay::Replayed`].
+    #[must_use]
+    pub fn is_replay(&self) -> bool {
+        self.replay() == Replay::Replayed
+    }
+
+    /// Whether the answer came after an attempt of unknown outcome and does not say that it is a replay. An "already exists" may
+    /// then speak of what this very operation has made: look it up.
+    #[must_use]
+    pub fn followed_unknown(&self) -> bool {
+        self.meta.report.followed_unknown
+    }
+
+    /// Whether the server refuses the key because it was used before with a different request.
+    #[must_use]
+    pub fn is_mismatch(&self) -> bool {
+        self.meta.mismatch
+    }
+
+    /// The attempts, in the order in which they were made; the last one brought this answer.
+    #[must_use]
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.meta.report.attempts
+    }
+
+    /// The operation's key. [`None`] where it has none.
+    #[must_use]
+    pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+        self.meta.report.key.as_ref()
+    }
+
+    /// Whether the whole answer was read inside the attempt. If not, its rest is a stream that no retry can bring back.
+    #[must_use]
+    pub fn is_buffered(&self) -> bool {
+        self.meta.report.buffered
+    }
+
+    /// The whole report.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.meta.report
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Body`] when the rest of an answer that was not buffered is lost or silent for the stall timeout. Its effect
+    /// is [`Effect::Answered`] where the answer was definite.
+    pub async fn bytes(self) -> Result<Bytes, Error> {
+        match self.kept {
+            Kept::Complete(body) => Ok(body),
+            Kept::Live | Kept::Prefix(_) => {
+                let expected = self.content_length().unwrap_or(0);
+                let meta = self.meta.clone();
+                let mut body = self.streamed();
+                let mut whole = BytesMut::with_capacity(preallocation(expected));
+                while let Some(frame) = body.frame().await {
+                    let frame = frame.map_err(|broken| lost(&meta, broken))?;
+                    if let Ok(data) = frame.into_data() {
+                        whole.extend_from_slice(&data);
+                    }
+                }
+                Ok(whole.freeze())
+            }
+        }
+    }
+
+    /// The body as text. The charset is honoured where reqwest's feature of that name is on; else it is read as UTF-8, and what
+    /// is not becomes U+FFFD.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes).
+    pub async fn text(self) -> Result<String, Error> {
+        let meta = self.meta.clone();
+        self.into_reqwest()
+            .text()
+            .await
+            .map_err(|error| after_the_answer(&meta, ErrorKind::Body, Source::transport(error)))
+    }
+
+    /// The body, decoded from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Decode`] when it is not what it should be, and as [`bytes`](Self::bytes).
+    #[cfg(feature = "json")]
+    pub async fn json<T: serde::de::DeserializeOwned>(self) -> Result<T, Error> {
+        let meta = self.meta.clone();
+        let body = self.bytes().await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            after_the_answer(&meta, ErrorKind::Decode, Source::Other(error.into()))
+        })
+    }
+
+    /// The body as a stream of chunks.
+    ///
+    /// Each item is an error as of [`bytes`](Self::bytes) where the rest is lost.
+    pub fn bytes_stream(self) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
+        let meta = self.meta.clone();
+        BodyDataStream::new(
+            self.streamed()
+                .map_err(move |broken| lost(&meta, broken))
+                .boxed(),
+        )
+    }
+
+    /// This response, unless its status is 4xx or 5xx.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Status`], or [`ErrorKind::Mismatch`] where the key was used before with a different request. The response is
+    /// inside ([`Error::into_response`]).
+    pub fn error_for_status(self) -> Result<Self, Error> {
+        let status = self.status();
+        if !status.is_client_error() && !status.is_server_error() {
+            return Ok(self);
+        }
+        let kind = if self.is_mismatch() {
+            ErrorKind::Mismatch
+        } else {
+            ErrorKind::Status
+        };
+        Err(Error::new(kind, self.meta.effect, What::Status(status))
+            .with_report(self.meta.report.clone())
+            .with_response(Some(self)))
+    }
+
+    /// This response as reqwest's, with the [`Report`] in its extensions. Its URL, version and remote address stay.
+    #[must_use]
+    pub fn into_reqwest(self) -> reqwest::Response {
+        let Self {
+            mut inner,
+            kept,
+            meta,
+        } = self;
+        let (read, complete) = match kept {
+            Kept::Live => {
+                inner.extensions_mut().insert(meta);
+                return inner;
+            }
+            Kept::Complete(body) => (body, true),
+            Kept::Prefix(read) => (read, false),
+        };
+        let url = inner.url().clone();
+        let (mut parts, rest) = http::Response::<reqwest::Body>::from(inner).into_parts();
+        let stall = meta.stall;
+        parts.extensions.insert(meta);
+        let body = if complete {
+            read.into()
+        } else {
+            reqwest::Body::wrap(Streamed::new(Some(read), rest, stall))
+        };
+        // The plain conversion loses the URL; only reqwest's own extension of the builder carries it.
+        let mut builder = http::Response::builder().url(url);
+        if let Some(extensions) = builder.extensions_mut() {
+            parts.extensions.extend(std::mem::take(extensions));
+        }
+        reqwest::Response::from(http::Response::from_parts(parts, body))
+    }
+
+    fn streamed(self) -> Streamed {
+        let stall = self.meta.stall;
+        match self.kept {
+            Kept::Live => Streamed::new(None, self.inner.into(), stall),
+            Kept::Prefix(read) => Streamed::new(Some(read), self.inner.into(), stall),
+            Kept::Complete(body) => Streamed::new(None, body.into(), stall),
+        }
+    }
+}
+
+impl From<Response> for reqwest::Response {
+    fn from(response: Response) -> Self {
+        response.into_reqwest()
+    }
+}
+
+impl fmt::Debug for Response {
+    /// Without header values, query and body: they may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status())
+            .field("version", &self.version())
+            .field("headers", &self.headers().keys().collect::<Vec<_>>())
+            .field("buffered", &self.is_buffered())
+            .field("report", &self.meta.report)
+            .finish()
+    }
+}
+
+/// What may be set aside at once for a body of a stated length: the statement may be a lie.
+pub(crate) fn preallocation(stated: u64) -> usize {
+    const MOST: u64 = 2 * 1024 * 1024;
+    usize::try_from(stated.min(MOST)).unwrap_or(0)
+}
+
+fn lost(meta: &Meta, broken: Broken) -> Error {
+    after_the_answer(meta, ErrorKind::Body, Source::Other(broken.into()))
+}
+
+fn after_the_answer(meta: &Meta, kind: ErrorKind, source: Source) -> Error {
+    let message = match kind {
+        ErrorKind::Decode => "the answer could not be decoded",
+        _ => "the body of the answer could not be read to its end",
+    };
+    Error::new(kind, meta.effect, What::Message(message.to_owned()))
+        .with_report(meta.report.clone())
+        .with_source(Some(source))
+}

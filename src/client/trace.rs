@@ -1,0 +1,74 @@
+//! What a log and a trace get to see: OpenTelemetry's HTTP names, the key's digest, never a secret.
+
+use std::time::Duration;
+
+use tracing::Span;
+
+use super::frozen::Frozen;
+use super::report::Attempt;
+use crate::contract::{IdempotencyKey, KeyDigest};
+use crate::retry::{StoppedBy, Verdict};
+
+/// The span of one operation. Every attempt is an event in it.
+pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Span {
+    let span = tracing::info_span!(
+        "idempotent_operation",
+        "http.request.method" = frozen.method.as_str(),
+        "server.address" = frozen.url.host_str(),
+        "server.port" = frozen.url.port_or_known_default(),
+        "idempotency.key" = tracing::field::Empty,
+    );
+    if !span.is_disabled()
+        && let Some(key) = key
+    {
+        span.record("idempotency.key", digest(key));
+    }
+    span
+}
+
+fn digest(key: &IdempotencyKey) -> tracing::field::DisplayValue<KeyDigest> {
+    tracing::field::display(key.digest())
+}
+
+/// How an attempt ended and what follows.
+pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<StoppedBy>) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let resend_count = attempt.number.saturating_sub(1);
+    let (wait, why) = attempt.wait.unzip();
+    tracing::debug!(
+        "http.response.status_code" = attempt.status.map(|status| status.as_u16()),
+        // OpenTelemetry wants it from the first resend on.
+        "http.request.resend_count" = (resend_count > 0).then_some(resend_count),
+        "error.type" = attempt.failure.map(crate::retry::Failure::name),
+        "idempotency.verdict" = name(verdict),
+        "idempotency.reach" = %attempt.reach,
+        "idempotency.attempt_ms" = millis(attempt.took),
+        "idempotency.wait_ms" = wait.map(millis),
+        "idempotency.wait_reason" = why.map(tracing::field::display),
+        "idempotency.not_retried_because" = stopped_by.map(tracing::field::display),
+        "attempt ended"
+    );
+}
+
+/// The future was dropped while an attempt was under way: nobody knows how it ends.
+pub(crate) fn dropped(key: Option<&IdempotencyKey>) {
+    tracing::warn!(
+        "idempotency.key" = key.map(digest),
+        "dropped with an attempt in flight: its outcome is unknown"
+    );
+}
+
+fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Done => "done",
+        Verdict::Retry { .. } => "retry",
+        Verdict::InProgress => "in_progress",
+        Verdict::Never { .. } => "never",
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

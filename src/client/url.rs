@@ -1,0 +1,88 @@
+//! Where a request goes, as the caller wrote it.
+
+use reqwest::Url;
+
+/// What can be given as a URL: a [`Url`], or text that is one.
+///
+/// As reqwest's trait of the same name, with one difference: text that is no URL is named in the error, without what may be
+/// secret in it. Sealed.
+pub trait IntoUrl: sealed::Sealed {}
+
+impl IntoUrl for Url {}
+impl IntoUrl for &Url {}
+impl IntoUrl for &str {}
+impl IntoUrl for String {}
+impl IntoUrl for &String {}
+
+pub(crate) mod sealed {
+    use reqwest::Url;
+
+    use super::{checked, parse};
+
+    pub trait Sealed {
+        /// The URL, or why it is none.
+        fn into_url(self) -> Result<Url, String>;
+    }
+
+    impl Sealed for Url {
+        fn into_url(self) -> Result<Url, String> {
+            checked(self)
+        }
+    }
+
+    impl Sealed for &Url {
+        fn into_url(self) -> Result<Url, String> {
+            checked(self.clone())
+        }
+    }
+
+    impl Sealed for &str {
+        fn into_url(self) -> Result<Url, String> {
+            parse(self)
+        }
+    }
+
+    impl Sealed for String {
+        fn into_url(self) -> Result<Url, String> {
+            parse(&self)
+        }
+    }
+
+    impl Sealed for &String {
+        fn into_url(self) -> Result<Url, String> {
+            parse(self)
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Url, String> {
+    match Url::parse(text) {
+        Ok(url) => checked(url),
+        Err(error) => Err(bad(text, &error.to_string())),
+    }
+}
+
+fn checked(url: Url) -> Result<Url, String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad(url.as_str(), "the scheme is neither http nor https"));
+    }
+    Ok(url)
+}
+
+fn bad(text: &str, why: &str) -> String {
+    format!("bad URL {:?}: {why}", presentable(text))
+}
+
+/// The text without query, fragment and user-info, and not too much of it.
+fn presentable(text: &str) -> String {
+    const MOST: usize = 200;
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let shown: String = match text.rsplit_once('@') {
+        Some((before, after)) => {
+            let scheme = before.find("://").map_or("", |end| &before[..end + 3]);
+            format!("{scheme}...@{after}")
+        }
+        None => text.to_owned(),
+    };
+    shown.chars().take(MOST).collect()
+}

@@ -1,0 +1,9 @@
+//! The crate's integration tests in one binary: modules by promise, helpers in `support`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a panic is how a test, or a server that a test owns, reports a broken assumption"
+)]
+
+mod promises;
+mod support;
+mod support_works;
