@@ -6,7 +6,7 @@ use reqwest::Request;
 use reqwest_middleware::Next;
 use tokio::time::Instant;
 
-use super::attempt::Transport;
+use super::attempt::{Sent, Transport};
 use super::error::Error;
 use super::execute::{Job, execute};
 use super::frozen::Frozen;
@@ -66,11 +66,9 @@ impl Engine {
 pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
 
 impl Transport for Direct<'_> {
-    async fn send(
-        &mut self,
-        request: Request,
-    ) -> Result<reqwest::Response, reqwest_middleware::Error> {
-        Ok(self.0.execute(request).await?)
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
+        let answer = self.0.execute(request);
+        async move { Ok(answer.await?) }
     }
 }
 
@@ -83,21 +81,10 @@ pub(crate) struct Chain<'a, 'e> {
     pub(crate) extensions: &'e mut http::Extensions,
 }
 
-/// In the extensions of an attempt: the loop is already running, a second one below it would multiply the attempts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InLoop;
-
 impl Transport for Chain<'_, '_> {
-    async fn send(
-        &mut self,
-        request: Request,
-    ) -> Result<reqwest::Response, reqwest_middleware::Error> {
-        let mut extensions = self.pristine.clone();
-        extensions.insert(InLoop);
-        let result = self.next.clone().run(request, &mut extensions).await;
-        extensions.remove::<InLoop>();
-        *self.extensions = extensions;
-        result
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
+        *self.extensions = self.pristine.clone();
+        self.next.clone().run(request, self.extensions)
     }
 }
 

@@ -3,16 +3,17 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use http::header::EXPECT;
 use reqwest::Request;
 use tokio::time::Instant;
 
-use super::attempt::{End, Taken, Transport, attempt, until};
+use super::attempt::{End, Transport, attempt, until};
 use super::error::{Effect, Error, ErrorKind, What};
 use super::frozen::{AttemptBody, Frozen};
 use super::operation::{KeyInUse, Rolls};
 use super::past::Past;
 use super::report::{Attempt, Report};
-use super::response::{Kept, Meta, Response};
+use super::response::{Meta, Response};
 use super::trace;
 use crate::contract::{Contract, IdempotencyKey, Meaning, Replay};
 use crate::retry::{
@@ -104,7 +105,9 @@ pub(crate) async fn execute(
         let flight = job.past.set_out(job.key());
         let request = job.request(body, run.without_expect);
         let began = job.began.elapsed();
-        let end = attempt(&job, transport, request, &flight, job.attempt_ends()).await;
+        let expects = request.headers().contains_key(EXPECT);
+        let sending = transport.send(request);
+        let end = attempt(&job, sending, expects, &flight, job.attempt_ends()).await;
         let before = Before {
             unknown: flight.unknown_before(),
             processed: flight.processed_before(),
@@ -116,6 +119,10 @@ pub(crate) async fn execute(
             Next::Wait(delay) => delay,
         };
         // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
+        if delay.is_zero() {
+            // A timer would round it up to its next tick.
+            continue;
+        }
         match decided.checked_add(delay) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => tokio::time::sleep(delay).await,
@@ -309,7 +316,7 @@ impl<'a> Run<'a> {
         if end.assessment.verdict == Verdict::Done {
             return None;
         }
-        let headers = end.answer.as_ref()?.reader.response.headers();
+        let headers = end.answer.as_ref()?.headers();
         let hint = self.job.contract.wait_hint(headers)?;
         Some(hint.delay(SystemTime::now()))
     }
@@ -323,7 +330,7 @@ impl<'a> Run<'a> {
     ) -> Result<Response, Error> {
         let reach = end.assessment.reach;
         let meaning = end.meaning();
-        let Some(taken) = end.answer else {
+        let Some(answer) = end.answer else {
             // A verdict of "done" is only ever given on an answer.
             return Err(self.error(
                 ErrorKind::Connection,
@@ -336,15 +343,15 @@ impl<'a> Run<'a> {
             Reach::Answered => Effect::Answered,
             _ => self.job.effect(),
         };
-        let replay = self.replay(&taken, meaning, before);
+        let replay = self.replay(&answer, meaning, before);
         let report = self.report(replay, stopped_by, hint, before);
-        Ok(self.response(taken, report, effect, meaning))
+        Ok(self.response(answer, report, effect, meaning))
     }
 
     fn give_up(
         &mut self,
         end: End,
-        answer: Option<Taken>,
+        answer: Option<Response>,
         limit: StoppedBy,
         hint: Option<Duration>,
         before: Before,
@@ -359,12 +366,12 @@ impl<'a> Run<'a> {
             (None, None) => (ErrorKind::Connection, What::Failure(Failure::Other)),
         };
         let replay = match &answer {
-            Some(taken) => taken.reading.marker,
+            Some(answer) => answer.reading().marker,
             None => Replay::Unknown,
         };
         let report = self.report(replay, Some(limit), hint, before);
         let response =
-            answer.map(|taken| self.response(taken, report.clone(), effect, Meaning::Plain));
+            answer.map(|answer| self.response(answer, report.clone(), effect, Meaning::Plain));
         Error::new(kind, effect, what)
             .with_report(report)
             .with_response(response)
@@ -372,8 +379,8 @@ impl<'a> Run<'a> {
     }
 
     /// Never a guess: what the server says; else "fresh" where nothing else can have been processed.
-    fn replay(&self, taken: &Taken, meaning: Meaning, before: Before) -> Replay {
-        match taken.reading.marker {
+    fn replay(&self, answer: &Response, meaning: Meaning, before: Before) -> Replay {
+        match answer.reading().marker {
             Replay::Unknown if meaning == Meaning::AlreadyDone => Replay::Replayed,
             Replay::Unknown if self.job.protection == Protection::DrawnKey && !before.processed => {
                 Replay::Fresh
@@ -404,23 +411,18 @@ impl<'a> Run<'a> {
 
     fn response(
         &self,
-        taken: Taken,
+        answer: Response,
         mut report: Report,
         effect: Effect,
         meaning: Meaning,
     ) -> Response {
-        let (inner, kept) = taken.reader.into_parts(taken.buffered);
-        report.buffered = matches!(kept, Kept::Complete(_));
-        Response::new(
-            inner,
-            kept,
-            Meta {
-                report,
-                effect,
-                mismatch: meaning == Meaning::Mismatch,
-                stall: self.job.policy.stall_timeout(),
-            },
-        )
+        report.buffered = answer.is_complete();
+        answer.with_meta(Meta {
+            report,
+            effect,
+            mismatch: meaning == Meaning::Mismatch,
+            stall: self.job.policy.stall_timeout(),
+        })
     }
 
     /// An error that no attempt brought.

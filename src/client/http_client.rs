@@ -18,7 +18,7 @@ use super::past::Past;
 use super::pending::Pending;
 use super::report::Report;
 use super::request::RequestBuilder;
-use super::response::{Kept, Meta, Response};
+use super::response::{Meta, Response};
 use super::url::IntoUrl;
 use crate::contract::Contract;
 use crate::retry::RetryPolicy;
@@ -251,7 +251,7 @@ fn adopt(
         mismatch: false,
         stall,
     });
-    Response::new(response, Kept::Live, meta)
+    Response::new(response).with_meta(meta)
 }
 
 impl fmt::Debug for Client {

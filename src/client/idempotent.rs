@@ -161,7 +161,7 @@ impl IdempotentRequest {
     /// # Errors
     ///
     /// [`Error`] where no definite answer was obtained. Its [`effect`](Error::effect) says what is certain.
-    pub fn send(&self) -> impl Future<Output = Result<Response, Error>> + Send + 'static {
+    pub fn send(&self) -> impl Future<Output = Result<Response, Error>> + Send + 'static + use<> {
         let client = self.client.clone();
         let frozen = self.frozen.clone();
         let key = self.key.clone();

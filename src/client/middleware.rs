@@ -7,11 +7,12 @@ use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
 use tokio::time::Instant;
 
-use super::engine::{Chain, Engine, InLoop};
+use super::engine::{Chain, Engine};
 use super::error::ErrorKind;
 use super::frozen::Frozen;
 use super::operation::{Course, Fault, Identity, Overrides, Ticket, TicketInner, Wanted, settle};
 use super::past::Past;
+use super::redirect::Hops;
 use crate::contract::{Contract, IdempotencyKey, KeySource};
 use crate::retry::RetryPolicy;
 
@@ -154,10 +155,10 @@ impl Middleware for IdempotencyMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        if extensions.get::<InLoop>().is_some() {
+        let Ticket(ticket) = self.ticket(&request, extensions);
+        if Hops::inside(&ticket.past) {
             return next.run(request, extensions).await;
         }
-        let Ticket(ticket) = self.ticket(&request, extensions);
         let overrides = &ticket.overrides;
         let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
         let mut frozen = Frozen::new(request);

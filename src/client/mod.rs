@@ -14,6 +14,7 @@ mod middleware;
 mod operation;
 mod past;
 mod pending;
+mod reader;
 mod redirect;
 mod report;
 mod request;

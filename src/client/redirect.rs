@@ -8,6 +8,8 @@ use std::cell::Cell;
 
 use reqwest::redirect::{Attempt, Policy};
 
+use super::past::Past;
+
 /// How many redirects of one attempt are followed, as in reqwest.
 const MAX_HOPS: usize = 10;
 
@@ -23,12 +25,15 @@ pub(crate) struct Hops {
     safe: bool,
     followed: Cell<bool>,
     exchanges: Cell<u32>,
+    /// Which operation it is of: the address of its past.
+    operation: usize,
 }
 
 impl Hops {
-    pub(crate) fn new(method: &http::Method) -> Self {
+    pub(crate) fn new(method: &http::Method, past: &Past) -> Self {
         Self {
             safe: method.is_safe(),
+            operation: address(past),
             ..Self::default()
         }
     }
@@ -38,11 +43,21 @@ impl Hops {
         !self.followed.get() && self.exchanges.get() <= 1
     }
 
+    /// Whether this runs inside an attempt of that operation: a second loop in there would multiply the attempts.
+    pub(crate) fn inside(past: &Past) -> bool {
+        HOPS.try_with(|hops| hops.operation == address(past))
+            .unwrap_or(false)
+    }
+
     /// Counts one exchange of this attempt below the middlewares that run once per attempt.
     pub(crate) fn count_exchange() {
         // Outside of an attempt there is nothing to count for.
         let _ = HOPS.try_with(|hops| hops.exchanges.set(hops.exchanges.get().saturating_add(1)));
     }
+}
+
+fn address(past: &Past) -> usize {
+    std::ptr::from_ref(past).addr()
 }
 
 /// The redirect policy of this crate's clients, for clients of other people's.

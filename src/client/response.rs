@@ -11,9 +11,10 @@ use http_body_util::{BodyDataStream, BodyExt as _};
 use reqwest::{ResponseBuilderExt as _, Url};
 
 use super::error::{Effect, Error, ErrorKind, Source, What};
+use super::reader::{Kept, Reader, preallocation};
 use super::report::{Attempt, Report};
 use super::stream::{Broken, Streamed};
-use crate::contract::{IdempotencyKey, Replay};
+use crate::contract::{IdempotencyKey, Reading, Replay};
 
 /// The answer to an operation.
 ///
@@ -38,9 +39,12 @@ use crate::contract::{IdempotencyKey, Replay};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Response {
-    inner: reqwest::Response,
-    kept: Kept,
+pub struct Response(Box<Inner>);
+
+/// Boxed once, when the head has come: it goes through many hands.
+struct Inner {
+    reader: Reader,
+    reading: Reading,
     meta: Meta,
 }
 
@@ -53,75 +57,108 @@ pub(crate) struct Meta {
     pub(crate) stall: Duration,
 }
 
-/// What the attempt has read of the body.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    /// Nothing: it is streamed.
-    Live,
-    /// Everything.
-    Complete(Bytes),
-    /// The beginning: there is more.
-    Prefix(Bytes),
+impl Meta {
+    fn unknown() -> Self {
+        Self {
+            report: Report::empty(),
+            effect: Effect::Unknown,
+            mismatch: false,
+            stall: Duration::MAX,
+        }
+    }
 }
 
 impl Response {
-    pub(crate) fn new(inner: reqwest::Response, kept: Kept, meta: Meta) -> Self {
-        Self { inner, kept, meta }
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self(Box::new(Inner {
+            reader: Reader::new(response),
+            reading: Reading::default(),
+            meta: Meta::unknown(),
+        }))
+    }
+
+    pub(crate) fn reader(&mut self) -> &mut Reader {
+        &mut self.0.reader
+    }
+
+    pub(crate) fn so_far(&self) -> &[u8] {
+        self.0.reader.so_far()
+    }
+
+    pub(crate) fn reading(&self) -> &Reading {
+        &self.0.reading
+    }
+
+    pub(crate) fn take_note_of(&mut self, reading: Reading) {
+        self.0.reading = reading;
+    }
+
+    /// Completes the response: from here on it is the caller's.
+    pub(crate) fn with_meta(mut self, meta: Meta) -> Self {
+        self.0.meta = meta;
+        self
+    }
+
+    fn inner(&self) -> &reqwest::Response {
+        &self.0.reader.response
+    }
+
+    /// Whether the body was read to its end.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.0.reader.is_complete()
     }
 
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.inner.status()
+        self.inner().status()
     }
 
     /// The headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.inner.headers()
+        self.inner().headers()
     }
 
     /// The URL that answered, after redirects.
     #[must_use]
     pub fn url(&self) -> &Url {
-        self.inner.url()
+        self.inner().url()
     }
 
     /// The HTTP version.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.inner.version()
+        self.inner().version()
     }
 
     /// The address that answered.
     #[must_use]
     pub fn remote_addr(&self) -> Option<SocketAddr> {
-        self.inner.remote_addr()
+        self.inner().remote_addr()
     }
 
     /// The length of the body in bytes, where it is known.
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
-        match &self.kept {
-            Kept::Live => self.inner.content_length(),
-            Kept::Complete(body) => Some(body.len() as u64),
-            Kept::Prefix(read) => self
-                .inner
-                .content_length()
-                .map(|rest| rest.saturating_add(read.len() as u64)),
+        let read = self.so_far().len() as u64;
+        if self.is_complete() {
+            return Some(read);
         }
+        let rest = self.inner().content_length()?;
+        Some(rest.saturating_add(read))
     }
 
     /// The extensions that the transport and middlewares left.
     #[must_use]
     pub fn extensions(&self) -> &http::Extensions {
-        self.inner.extensions()
+        self.inner().extensions()
     }
 
     /// Whether this is the stored answer of an earlier attempt.
     #[must_use]
     pub fn replay(&self) -> Replay {
-        self.meta.report.replay
+        self.0.meta.report.replay
     }
 
     /// Whether this certainly is the stored answer of an earlier attempt: [`replay`](Self::replay) is
@@ -135,37 +172,37 @@ impl Response {
     /// then speak of what this very operation has made: look it up.
     #[must_use]
     pub fn followed_unknown(&self) -> bool {
-        self.meta.report.followed_unknown
+        self.0.meta.report.followed_unknown
     }
 
     /// Whether the server refuses the key because it was used before with a different request.
     #[must_use]
     pub fn is_mismatch(&self) -> bool {
-        self.meta.mismatch
+        self.0.meta.mismatch
     }
 
     /// The attempts, in the order in which they were made; the last one brought this answer.
     #[must_use]
     pub fn attempts(&self) -> &[Attempt] {
-        &self.meta.report.attempts
+        &self.0.meta.report.attempts
     }
 
     /// The operation's key. [`None`] where it has none.
     #[must_use]
     pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
-        self.meta.report.key.as_ref()
+        self.0.meta.report.key.as_ref()
     }
 
     /// Whether the whole answer was read inside the attempt. If not, its rest is a stream that no retry can bring back.
     #[must_use]
     pub fn is_buffered(&self) -> bool {
-        self.meta.report.buffered
+        self.0.meta.report.buffered
     }
 
     /// The whole report.
     #[must_use]
     pub fn report(&self) -> &Report {
-        &self.meta.report
+        &self.0.meta.report
     }
 
     /// The body.
@@ -175,22 +212,20 @@ impl Response {
     /// [`ErrorKind::Body`] when the rest of an answer that was not buffered is lost or silent for the stall timeout. Its effect
     /// is [`Effect::Answered`] where the answer was definite.
     pub async fn bytes(self) -> Result<Bytes, Error> {
-        match self.kept {
-            Kept::Complete(body) => Ok(body),
-            Kept::Live | Kept::Prefix(_) => {
-                let expected = self.content_length().unwrap_or(0);
-                let meta = self.meta.clone();
-                let mut body = self.streamed();
-                let mut whole = BytesMut::with_capacity(preallocation(expected));
-                while let Some(frame) = body.frame().await {
-                    let frame = frame.map_err(|broken| lost(&meta, broken))?;
-                    if let Ok(data) = frame.into_data() {
-                        whole.extend_from_slice(&data);
-                    }
-                }
-                Ok(whole.freeze())
+        let expected = self.content_length().unwrap_or(0);
+        let (inner, kept, meta) = self.into_parts();
+        let mut body = match kept {
+            Kept::Complete(body) => return Ok(body),
+            kept => streamed(inner, kept, meta.stall),
+        };
+        let mut whole = BytesMut::with_capacity(preallocation(expected));
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|broken| lost(&meta, broken))?;
+            if let Ok(data) = frame.into_data() {
+                whole.extend_from_slice(&data);
             }
         }
+        Ok(whole.freeze())
     }
 
     /// The body as text. The charset is honoured where reqwest's feature of that name is on; else it is read as UTF-8, and what
@@ -200,7 +235,7 @@ impl Response {
     ///
     /// As [`bytes`](Self::bytes).
     pub async fn text(self) -> Result<String, Error> {
-        let meta = self.meta.clone();
+        let meta = self.0.meta.clone();
         self.into_reqwest()
             .text()
             .await
@@ -214,7 +249,7 @@ impl Response {
     /// [`ErrorKind::Decode`] when it is not what it should be, and as [`bytes`](Self::bytes).
     #[cfg(feature = "json")]
     pub async fn json<T: serde::de::DeserializeOwned>(self) -> Result<T, Error> {
-        let meta = self.meta.clone();
+        let meta = self.0.meta.clone();
         let body = self.bytes().await?;
         serde_json::from_slice(&body).map_err(|error| {
             after_the_answer(&meta, ErrorKind::Decode, Source::Other(error.into()))
@@ -225,9 +260,9 @@ impl Response {
     ///
     /// Each item is an error as of [`bytes`](Self::bytes) where the rest is lost.
     pub fn bytes_stream(self) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
-        let meta = self.meta.clone();
+        let (inner, kept, meta) = self.into_parts();
         BodyDataStream::new(
-            self.streamed()
+            streamed(inner, kept, meta.stall)
                 .map_err(move |broken| lost(&meta, broken))
                 .boxed(),
         )
@@ -249,19 +284,15 @@ impl Response {
         } else {
             ErrorKind::Status
         };
-        Err(Error::new(kind, self.meta.effect, What::Status(status))
-            .with_report(self.meta.report.clone())
+        Err(Error::new(kind, self.0.meta.effect, What::Status(status))
+            .with_report(self.0.meta.report.clone())
             .with_response(Some(self)))
     }
 
     /// This response as reqwest's, with the [`Report`] in its extensions. Its URL, version and remote address stay.
     #[must_use]
     pub fn into_reqwest(self) -> reqwest::Response {
-        let Self {
-            mut inner,
-            kept,
-            meta,
-        } = self;
+        let (mut inner, kept, meta) = self.into_parts();
         let (read, complete) = match kept {
             Kept::Live => {
                 inner.extensions_mut().insert(meta);
@@ -287,13 +318,18 @@ impl Response {
         reqwest::Response::from(http::Response::from_parts(parts, body))
     }
 
-    fn streamed(self) -> Streamed {
-        let stall = self.meta.stall;
-        match self.kept {
-            Kept::Live => Streamed::new(None, self.inner.into(), stall),
-            Kept::Prefix(read) => Streamed::new(Some(read), self.inner.into(), stall),
-            Kept::Complete(body) => Streamed::new(None, body.into(), stall),
-        }
+    fn into_parts(self) -> (reqwest::Response, Kept, Meta) {
+        let Inner { reader, meta, .. } = *self.0;
+        let (inner, kept) = reader.into_parts();
+        (inner, kept, meta)
+    }
+}
+
+fn streamed(inner: reqwest::Response, kept: Kept, stall: Duration) -> Streamed {
+    match kept {
+        Kept::Live => Streamed::new(None, inner.into(), stall),
+        Kept::Prefix(read) => Streamed::new(Some(read), inner.into(), stall),
+        Kept::Complete(body) => Streamed::new(None, body.into(), stall),
     }
 }
 
@@ -311,15 +347,9 @@ impl fmt::Debug for Response {
             .field("version", &self.version())
             .field("headers", &self.headers().keys().collect::<Vec<_>>())
             .field("buffered", &self.is_buffered())
-            .field("report", &self.meta.report)
+            .field("report", &self.0.meta.report)
             .finish()
     }
-}
-
-/// What may be set aside at once for a body of a stated length: the statement may be a lie.
-pub(crate) fn preallocation(stated: u64) -> usize {
-    const MOST: u64 = 2 * 1024 * 1024;
-    usize::try_from(stated.min(MOST)).unwrap_or(0)
 }
 
 fn lost(meta: &Meta, broken: Broken) -> Error {

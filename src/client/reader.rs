@@ -1,0 +1,125 @@
+//! Reading an answer inside the attempt.
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
+
+use super::attempt::until;
+use super::classify::{Phase, classify};
+use super::error::Source;
+use crate::retry::Failure;
+
+/// What the attempt has read of the body.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Nothing: it is streamed.
+    Live,
+    /// Everything.
+    Complete(Bytes),
+    /// The beginning: there is more.
+    Prefix(Bytes),
+}
+
+/// A response and what was read of its body.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) response: reqwest::Response,
+    first: Bytes,
+    /// Everything, where there was more than one chunk.
+    all: BytesMut,
+    complete: bool,
+}
+
+/// How reading ended early.
+#[derive(Debug)]
+pub(crate) enum Loss {
+    Time,
+    Transport(reqwest::Error),
+}
+
+impl Loss {
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::Time => Failure::Stalled,
+            Self::Transport(error) => classify(error, Phase::Reading),
+        }
+    }
+
+    pub(crate) fn source(self) -> Option<Source> {
+        match self {
+            Self::Time => None,
+            Self::Transport(error) => Some(Source::transport(error)),
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            first: Bytes::new(),
+            all: BytesMut::new(),
+            complete: false,
+        }
+    }
+
+    /// Reads until the end, or until more than `limit` bytes are there.
+    pub(crate) async fn read(&mut self, limit: usize, ends: Option<Instant>) -> Result<(), Loss> {
+        while !self.complete && self.so_far().len() <= limit {
+            match until(ends, self.response.chunk()).await {
+                None => return Err(Loss::Time),
+                Some(Err(error)) => return Err(Loss::Transport(error)),
+                Some(Ok(None)) => self.complete = true,
+                Some(Ok(Some(chunk))) => self.push(chunk),
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        if self.so_far().is_empty() {
+            self.first = chunk;
+            return;
+        }
+        if self.all.is_empty() {
+            let rest = self.response.content_length().unwrap_or(0);
+            self.all
+                .reserve(preallocation(rest).max(chunk.len()) + self.first.len());
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.all.extend_from_slice(&chunk);
+    }
+
+    pub(crate) fn so_far(&self) -> &[u8] {
+        if self.all.is_empty() {
+            &self.first
+        } else {
+            &self.all
+        }
+    }
+
+    /// Whether the body was read to its end.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The response, and what was read of it.
+    pub(crate) fn into_parts(self) -> (reqwest::Response, Kept) {
+        let read = if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        };
+        let kept = match self.complete {
+            true => Kept::Complete(read),
+            false if read.is_empty() => Kept::Live,
+            false => Kept::Prefix(read),
+        };
+        (self.response, kept)
+    }
+}
+
+/// What may be set aside at once for a body of a stated length: the statement may be a lie.
+pub(crate) fn preallocation(stated: u64) -> usize {
+    const MOST: u64 = 2 * 1024 * 1024;
+    usize::try_from(stated.min(MOST)).unwrap_or(0)
+}
