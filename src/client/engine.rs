@@ -1,5 +1,6 @@
 //! What a client and a middleware have in common: the settings, and the way into the loop.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use reqwest::Request;
@@ -58,7 +59,11 @@ impl Engine {
             trusted: self.trusted,
             began,
         };
-        execute(job, transport, log).instrument(span).await
+        let run = pin!(execute(job, transport, log));
+        if span.is_disabled() {
+            return run.await;
+        }
+        run.instrument(span).await
     }
 }
 

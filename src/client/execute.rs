@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use http::header::EXPECT;
 use reqwest::Request;
 use tokio::time::Instant;
 
@@ -58,8 +57,8 @@ impl Job<'_> {
     }
 
     /// When the next attempt has to be over.
-    fn attempt_ends(&self) -> Option<Instant> {
-        let own = Instant::now().checked_add(self.policy.attempt_timeout());
+    fn attempt_ends(&self, began: Instant) -> Option<Instant> {
+        let own = began.checked_add(self.policy.attempt_timeout());
         match (own, self.deadline_at()) {
             (Some(own), Some(deadline)) => Some(own.min(deadline)),
             (own, deadline) => own.or(deadline),
@@ -97,24 +96,25 @@ pub(crate) async fn execute(
     let mut run = Run::new(&job, log);
     run.refuse_forgotten_key()?;
     if let Some(budget) = job.policy.budget() {
-        budget.deposit(run.origin(), since_epoch());
+        budget.deposit(origin(job.frozen), since_epoch(job.began));
     }
     loop {
         let body = run.body().await?;
         let repeatable = !matches!(body, AttemptBody::Once(_));
-        let flight = job.past.set_out(job.key());
+        let began = Instant::now();
+        let flight = job.past.set_out(job.key(), began);
         let request = job.request(body, run.without_expect);
-        let began = job.began.elapsed();
-        let expects = request.headers().contains_key(EXPECT);
+        let expects = job.frozen.expects_continue && !run.without_expect;
         let sending = transport.send(request);
-        let end = attempt(&job, sending, expects, &flight, job.attempt_ends()).await;
+        let end = attempt(&job, sending, expects, &flight, job.attempt_ends(began)).await;
         let before = Before {
             unknown: flight.unknown_before(),
             processed: flight.processed_before(),
         };
         flight.land(end.assessment.reach);
         let decided = Instant::now();
-        let delay = match run.conclude(end, began, repeatable, before) {
+        let times = (began, decided);
+        let delay = match run.conclude(end, times, repeatable, before) {
             Next::Return(result) => return result,
             Next::Wait(delay) => delay,
         };
@@ -205,11 +205,12 @@ impl<'a> Run<'a> {
     fn conclude(
         &mut self,
         mut end: End,
-        began: Duration,
+        (began, decided): (Instant, Instant),
         repeatable: bool,
         before: Before,
     ) -> Next {
-        let elapsed = self.job.began.elapsed();
+        let began = began.saturating_duration_since(self.job.began);
+        let elapsed = decided.saturating_duration_since(self.job.began);
         let verdict = end.assessment.verdict;
         if !self.polling {
             self.attempts = self.attempts.saturating_add(1);
@@ -218,7 +219,10 @@ impl<'a> Run<'a> {
             self.in_progress_since.get_or_insert(elapsed);
         }
         let hint = self.hint(&end);
-        let decision = self.decide(&end, elapsed, hint, repeatable);
+        let decision = match verdict {
+            Verdict::Done => Decision::Finish,
+            _ => self.decide(&end, elapsed, hint, repeatable),
+        };
         let stopped_by = match decision {
             Decision::GiveUp(limit) => Some(limit),
             _ => None,
@@ -283,7 +287,6 @@ impl<'a> Run<'a> {
         repeatable: bool,
     ) -> Decision {
         let job = self.job;
-        let origin = self.origin_if_budgeted();
         let backoff = job.policy.backoff();
         let retries = matches!(end.assessment.verdict, Verdict::Retry { .. });
         let situation = Situation {
@@ -304,10 +307,9 @@ impl<'a> Run<'a> {
         };
         let delays = self.delays.get_or_insert_with(|| backoff.delays());
         decide(job.policy, &situation, end.assessment, delays, || {
-            match (job.policy.budget(), origin) {
-                (Some(budget), Some(origin)) => budget.withdraw(origin, since_epoch()),
-                _ => true,
-            }
+            job.policy.budget().is_none_or(|budget| {
+                budget.withdraw(origin(job.frozen), since_epoch(Instant::now()))
+            })
         })
     }
 
@@ -438,24 +440,20 @@ impl<'a> Run<'a> {
         };
         self.report(Replay::Unknown, Some(limit), None, before)
     }
+}
 
-    fn origin_if_budgeted(&self) -> Option<Origin> {
-        self.job.policy.budget().map(|_| self.origin())
-    }
-
-    fn origin(&self) -> Origin {
-        let url = &self.job.frozen.url;
-        Origin::of(
-            url.scheme(),
-            url.host_str().unwrap_or_default(),
-            url.port_or_known_default().unwrap_or_default(),
-        )
-    }
+/// Whose budget it is.
+fn origin(frozen: &Frozen) -> Origin {
+    let url = &frozen.url;
+    Origin::of(
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default().unwrap_or_default(),
+    )
 }
 
 /// The time since this process first asked. Budgets are shared between clients, so they count from one moment.
-fn since_epoch() -> Duration {
+fn since_epoch(now: Instant) -> Duration {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
-    let epoch = *EPOCH.get_or_init(Instant::now);
-    Instant::now().saturating_duration_since(epoch)
+    now.saturating_duration_since(*EPOCH.get_or_init(|| now))
 }

@@ -23,6 +23,8 @@ pub(crate) struct Frozen {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: FrozenBody,
+    /// Whether the caller asked for `100 Continue`.
+    pub(crate) expects_continue: bool,
     version: Version,
     /// reqwest's own timeout for one request, set by callers of foreign clients: it holds for each attempt.
     timeout: Option<Duration>,
@@ -94,6 +96,7 @@ impl Frozen {
     pub(crate) fn new(mut request: Request) -> Self {
         let body = request.body_mut().take().map_or(FrozenBody::None, freeze);
         Self {
+            expects_continue: request.headers().contains_key(EXPECT),
             method: request.method().clone(),
             version: request.version(),
             timeout: request.timeout().copied(),

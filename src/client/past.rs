@@ -1,7 +1,7 @@
 //! What earlier attempts of an operation have left behind.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -18,22 +18,26 @@ pub(crate) struct Past {
     in_flight: AtomicU32,
     answered: AtomicBool,
     unknown: AtomicBool,
-    first_sent: OnceLock<(Instant, SystemTime)>,
+    first_sent: OnceLock<Instant>,
+    first_sent_wall: OnceLock<SystemTime>,
     /// When the key was first used, in another life of the operation.
-    earlier: Mutex<Option<SystemTime>>,
+    earlier: OnceLock<SystemTime>,
 }
 
 impl Past {
     /// The past of an operation that was sent before, by somebody who is not there to say how it ended.
     pub(crate) fn sent_before(&self, first: SystemTime) {
         self.unknown.store(true, Ordering::Release);
-        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
+        self.earlier.get_or_init(|| first);
     }
 
     /// Takes note that an attempt sets out. Whatever happens to the returned value, the attempt is accounted for.
-    pub(crate) fn set_out<'a>(&'a self, key: Option<&'a IdempotencyKey>) -> Flight<'a> {
-        self.first_sent
-            .get_or_init(|| (Instant::now(), SystemTime::now()));
+    pub(crate) fn set_out<'a>(
+        &'a self,
+        key: Option<&'a IdempotencyKey>,
+        now: Instant,
+    ) -> Flight<'a> {
+        self.first_sent.get_or_init(|| now);
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         Flight {
             past: self,
@@ -57,22 +61,26 @@ impl Past {
         !self.may_be_processed() && self.in_flight.load(Ordering::Acquire) == 0
     }
 
-    /// When the first attempt set out.
+    /// When the first attempt set out, on the wall's clock. The same at every call.
     pub(crate) fn first_sent(&self) -> Option<SystemTime> {
-        let earlier = *self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.or_else(|| self.first_sent.get().map(|(_, wall)| *wall))
+        if let Some(earlier) = self.earlier.get() {
+            return Some(*earlier);
+        }
+        let first = self.first_sent.get()?;
+        let wall = self.first_sent_wall.get_or_init(|| {
+            let now = SystemTime::now();
+            now.checked_sub(first.elapsed()).unwrap_or(now)
+        });
+        Some(*wall)
     }
 
     /// How old the key is: the time since its first use. The system's clock is asked only where the first use was in another
     /// life; a clock that went back makes the key as old as it can be told, never negative.
     pub(crate) fn key_age(&self) -> Duration {
-        let earlier = *self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        match earlier {
-            Some(first) => SystemTime::now().duration_since(first).unwrap_or_default(),
-            None => self
-                .first_sent
-                .get()
-                .map_or(Duration::ZERO, |(begun, _)| begun.elapsed()),
+        match (self.earlier.get(), self.first_sent.get()) {
+            (Some(first), _) => SystemTime::now().duration_since(*first).unwrap_or_default(),
+            (None, Some(first)) => first.elapsed(),
+            (None, None) => Duration::ZERO,
         }
     }
 }
