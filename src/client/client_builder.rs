@@ -45,7 +45,8 @@ impl Client {
     ///
     /// Idle connections are given up after 20 s, before common servers and balancers close them, so that a request seldom meets
     /// a connection that is just being closed. TCP and HTTP/2 keep-alive find a dead connection within 15 s, since a retry over
-    /// the same dead connection is none.
+    /// the same dead connection is none. TLS is rustls where that feature is on, whatever other crates switch on in reqwest: only
+    /// its errors tell a refused certificate from a broken handshake.
     pub fn reqwest_defaults() -> reqwest::ClientBuilder {
         const PROBE: Duration = Duration::from_secs(10);
         const SILENCE: Duration = Duration::from_secs(5);
@@ -58,6 +59,8 @@ impl Client {
             .http2_keep_alive_interval(PROBE)
             .http2_keep_alive_timeout(SILENCE)
             .http2_keep_alive_while_idle(true);
+        #[cfg(feature = "rustls")]
+        let builder = builder.tls_backend_rustls();
         builder
     }
 }

@@ -9,7 +9,9 @@ use crate::support::{Handshake, TlsServer};
 
 fn trusting(server: &TlsServer) -> reqwest::Client {
     let authority = reqwest::Certificate::from_pem(server.ca_pem().as_bytes()).unwrap();
-    plain_client().tls_certs_only([authority]).build().unwrap()
+    // With the feature `native-tls` on, reqwest would take that.
+    let client = plain_client().tls_backend_rustls();
+    client.tls_certs_only([authority]).build().unwrap()
 }
 
 /// The cause of a failed call, by type, from anywhere in the chain and from inside `io::Error`.
