@@ -79,7 +79,7 @@
 //! | `query` | yes | `RequestBuilder::query` |
 //! | `rustls` | yes | TLS by rustls; a refused certificate is told apart and final |
 //! | `http2` | yes | HTTP/2; refused streams and GOAWAY are told apart, so that they can be retried without a key |
-//! | `native-tls` | no | TLS by the platform's library, which hides why a handshake failed: it is retried, within the limits |
+//! | `native-tls` | no | TLS by the platform's library, which hides why a handshake failed: it is retried, within the limits. Unused where `rustls` is on, unless you ask reqwest for it |
 //! | `multipart` | no | `RequestBuilder::multipart` |
 //! | `backoff` | no | accepts values of the unmaintained `backoff` crate (RUSTSEC-2025-0012) |
 //!
