@@ -34,10 +34,8 @@ impl Screen {
 
     pub(crate) fn act(&self, title: &str) {
         self.title(title);
-        print!(
-            "   #   amount  try  {:<48}{}",
-            "what the server does", "what the client sees"
-        );
+        let head = "what the server does";
+        print!("   #   amount  try  {head:<48}what the client sees");
     }
 
     fn title(&self, title: &str) {
@@ -84,7 +82,7 @@ impl Screen {
 
     pub(crate) fn closing_table(&self, plain: &Tally, ours: &Tally) {
         self.title("What came of it");
-        println!("  {:<26}{:>14}{:>16}", "", "plain loop", "idempotency");
+        println!("{:>42}     idempotency", "plain loop");
         for (row, plain, ours) in [
             ("payments asked for", plain.asked, ours.asked),
             ("requests sent", plain.requests, ours.requests),

@@ -56,7 +56,6 @@ struct Inner {
 
 impl Client {
     /// Starts a client with the generic contract and the standard policy.
-    #[must_use]
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
     }
@@ -126,7 +125,6 @@ impl Client {
     }
 
     /// Takes up an operation that was written down: same key, same request.
-    #[must_use]
     pub fn resume(&self, pending: &Pending) -> IdempotentRequest {
         pending.resume(self)
     }
