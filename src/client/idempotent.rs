@@ -38,6 +38,8 @@ use crate::retry::RetryPolicy;
 pub struct IdempotentRequest {
     client: Client,
     frozen: Result<Arc<Frozen>, Fault>,
+    /// What one contract has refused; another may take it.
+    refused: Option<(Arc<Frozen>, Wanted)>,
     key: Option<KeyInUse>,
     overrides: Overrides,
     past: Arc<Past>,
@@ -48,6 +50,7 @@ impl IdempotentRequest {
         let mut new = Self {
             key: None,
             frozen: frozen.map(Arc::new),
+            refused: None,
             overrides: Overrides::default(),
             past: Arc::new(Past::default()),
             client,
@@ -57,29 +60,21 @@ impl IdempotentRequest {
     }
 
     fn settle(&mut self, wanted: Wanted) {
-        let asked = match &wanted {
-            Wanted::Own => None,
-            Wanted::Drawn(key) => Some((key, true)),
-            Wanted::Given(key) => Some((key, false)),
-        };
-        let asked = asked.map(|(key, drawn)| KeyInUse {
-            key: key.clone(),
-            drawn,
-        });
         let contract = self
             .overrides
             .contract
             .as_ref()
             .unwrap_or(self.client.contract());
         let settled = match &mut self.frozen {
-            Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted),
-            Err(fault) => Err(fault.clone()),
+            Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
+            Err(fault) => Err(fault.clone().of(wanted.asked())),
         };
         match settled {
             Ok(key) => self.key = key,
             Err(fault) => {
-                self.key.clone_from(&asked);
-                self.frozen = Err(fault.of(asked));
+                self.key = fault.key().cloned();
+                let refused = std::mem::replace(&mut self.frozen, Err(fault));
+                self.refused = refused.ok().map(|frozen| (frozen, wanted));
             }
         }
     }
@@ -104,23 +99,22 @@ impl IdempotentRequest {
 
     /// Another contract for this operation. The key stays; it is written the way this contract says.
     pub fn contract(mut self, contract: Contract) -> Self {
-        let before = self
-            .overrides
-            .contract
-            .take()
-            .unwrap_or_else(|| self.client.contract().clone());
-        self.overrides.contract = Some(contract);
-        if let (Ok(frozen), Some(key)) = (&mut self.frozen, self.key.take()) {
-            if let Some(name) = before.key_header() {
-                Arc::make_mut(frozen).headers.remove(name);
+        let before = self.overrides.contract.replace(contract);
+        let wanted = match (self.refused.take(), &mut self.frozen) {
+            (Some((frozen, wanted)), _) => {
+                self.frozen = Ok(frozen);
+                wanted
             }
-            let drawn = key.drawn;
-            self.settle(if drawn {
-                Wanted::Drawn(key.key)
-            } else {
-                Wanted::Given(key.key)
-            });
-        }
+            (None, Ok(frozen)) if self.key.is_some() => {
+                let before = before.as_ref().unwrap_or(self.client.contract());
+                if let Some(name) = before.key_header() {
+                    Arc::make_mut(frozen).headers.remove(name);
+                }
+                Wanted::again(self.key.take())
+            }
+            _ => return self,
+        };
+        self.settle(wanted);
         self
     }
 

@@ -35,7 +35,10 @@ impl ScriptedServer {
     /// As [`new`](Self::new), at an address that has refused connections until now.
     pub(crate) fn rising(at: Refused, steps: impl IntoIterator<Item = Step>) -> Self {
         let addr = at.addr();
-        Self::start((at.listen(), addr), Source::List(steps.into_iter().collect()))
+        Self::start(
+            (at.listen(), addr),
+            Source::List(steps.into_iter().collect()),
+        )
     }
 
     /// Plays one step for ever.
