@@ -60,11 +60,8 @@ impl IdempotentRequest {
     }
 
     fn settle(&mut self, wanted: Wanted) {
-        let contract = self
-            .overrides
-            .contract
-            .as_ref()
-            .unwrap_or(self.client.contract());
+        let contract = self.overrides.contract.as_ref();
+        let contract = contract.unwrap_or(self.client.contract());
         let settled = match &mut self.frozen {
             Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
             Err(fault) => Err(fault.clone().of(wanted.asked())),
@@ -139,13 +136,10 @@ impl IdempotentRequest {
     /// The error that [`send`](Self::send) would give before sending, or
     /// [`ErrorKind::RequestBody`](crate::ErrorKind::RequestBody) for a body that is a stream.
     pub fn to_pending(&self) -> Result<Pending, Error> {
+        let contract = self.overrides.contract.as_ref();
+        let contract = contract.unwrap_or(self.client.contract());
         match &self.frozen {
-            Ok(frozen) => Pending::of(
-                frozen,
-                self.key.as_ref(),
-                &self.past,
-                self.client.contract(),
-            ),
+            Ok(frozen) => Pending::of(frozen, self.key.as_ref(), &self.past, contract),
             Err(fault) => Err(fault.to_error()),
         }
     }

@@ -1,7 +1,9 @@
 //! The promises of the crate, one file each.
 
+mod key_window;
 mod one_key;
 mod own_key;
+mod pending;
 
 use idempotency::Attempt;
 
