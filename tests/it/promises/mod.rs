@@ -1,6 +1,7 @@
 //! The promises of the crate, one file each.
 
 mod key_window;
+mod no_unsafe_repeat;
 mod one_key;
 mod own_key;
 mod pending;
