@@ -5,6 +5,7 @@ mod no_unsafe_repeat;
 mod one_key;
 mod own_key;
 mod pending;
+mod replays;
 
 use idempotency::Attempt;
 
