@@ -123,7 +123,7 @@ impl IdempotentRequest {
     }
 
     /// Hands the answer out at its head instead of reading it inside the attempt. An answer that is lost in its body is then not
-    /// retried.
+    /// retried. Of an error the beginning is read all the same, since it says what the error means.
     pub fn stream_answer(mut self) -> Self {
         self.overrides.stream_answer = true;
         self

@@ -1,5 +1,6 @@
 //! The promises of the crate, one file each.
 
+mod answer_inside;
 mod key_window;
 mod no_unsafe_repeat;
 mod one_key;
