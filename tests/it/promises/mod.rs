@@ -1,11 +1,13 @@
 //! The promises of the crate, one file each.
 
 mod answer_inside;
+mod answer_tail;
 mod key_window;
 mod no_unsafe_repeat;
 mod one_key;
 mod own_key;
 mod pending;
+mod reading;
 mod replays;
 
 use idempotency::Attempt;
