@@ -19,7 +19,7 @@ use super::response::Response;
 use crate::contract::Meaning;
 use crate::retry::{Answer, Assessment, Failure, Outcome, Verdict, assess};
 
-/// How much of a losing answer is read: enough for a problem document, and for most bodies enough to keep the connection.
+/// How much of an error is read: enough for a problem document, and for most bodies enough to keep the connection.
 const DRAIN: usize = 64 * 1024;
 /// For how long: a dead server's error page is not worth the wait for it.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
@@ -97,22 +97,19 @@ async fn take(
     ends: Option<Instant>,
 ) -> End {
     let status = response.status();
-    let buffered = job.key.is_some() && !job.stream_answer && !is_stream(&response);
+    let keyed = job.key.is_some() && !is_stream(&response);
+    let buffered = keyed && !job.stream_answer;
     let limit = job.policy.response_buffer();
-    let reader = response.reader();
-
-    let mut lost = None;
     if buffered && status.is_success() {
-        lost = reader.read(limit, ends).await.err();
-    } else if buffered {
-        // Gateways answer with an error whose page never ends: what the status says does not wait for it.
-        let soon = Instant::now() + DRAIN_TIME;
-        let ends = if status.is_server_error() {
-            Some(ends.map_or(soon, |ends| ends.min(soon)))
+        let _ = response.reader().read(limit, ends).await;
+    } else if buffered || (keyed && is_error(status)) {
+        // What an error means stands in its body, also where the caller wants a stream or little of it.
+        let ends = if is_impatient(status) {
+            soon(ends)
         } else {
             ends
         };
-        lost = reader.read(limit.min(DRAIN), ends).await.err();
+        let _ = response.reader().read(DRAIN, ends).await;
     }
     let reading = job
         .contract
@@ -130,32 +127,25 @@ async fn take(
         }),
         flight.unknown_before(),
     );
-    let is_lost = !buffered && matches!(assessment.verdict, Verdict::Retry { .. });
-    if is_lost {
+    if !buffered && matches!(assessment.verdict, Verdict::Retry { .. }) {
         // A little of it, so that the connection can serve the next attempt. Whether that works does not matter.
-        let soon = Instant::now() + DRAIN_TIME;
-        let ends = ends.map_or(soon, |ends| ends.min(soon));
-        let _ = response.reader().read(DRAIN, Some(ends)).await;
+        let _ = response.reader().read(DRAIN, soon(ends)).await;
     }
     let mut failure = None;
     let mut source = None;
-    if buffered && is_final(assessment.verdict) {
-        if lost.is_none() {
-            lost = response.reader().read(limit, ends).await.err();
-        }
-        if let Some(loss) = lost {
-            // The answer is definite, but it did not come through: with the key the server can say it again.
-            failure = Some(loss.failure());
-            source = loss.source();
-            assessment = assess(
-                job.protection,
-                Outcome::Failure {
-                    failure: failure.unwrap_or(Failure::Truncated),
-                    direct: false,
-                },
-                flight.unknown_before(),
-            );
-        }
+    if buffered
+        && is_final(assessment.verdict)
+        // In all the time that there is: so far it may have had the short time of an error page only.
+        && let Err(lost) = response.reader().read(limit, ends).await
+    {
+        // The answer is definite, but it did not come through: with the key the server can say it again.
+        failure = Some(lost);
+        source = response.reader().source();
+        let outcome = Outcome::Failure {
+            failure: lost,
+            direct: false,
+        };
+        assessment = assess(job.protection, outcome, flight.unknown_before());
     }
     End {
         assessment,
@@ -167,6 +157,20 @@ async fn take(
         }),
         source,
     }
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+/// Statuses that are settled without their page. Gateways answer with errors whose page never ends.
+fn is_impatient(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
+}
+
+fn soon(ends: Option<Instant>) -> Option<Instant> {
+    let soon = Instant::now() + DRAIN_TIME;
+    Some(ends.map_or(soon, |ends| ends.min(soon)))
 }
 
 fn is_final(verdict: Verdict) -> bool {

@@ -217,11 +217,7 @@ impl Client {
                 ));
             }
         };
-        let wanted = match &key {
-            None => Wanted::Own,
-            Some(key) if key.drawn => Wanted::Drawn(key.key.clone()),
-            Some(key) => Wanted::Given(key.key.clone()),
-        };
+        let wanted = Wanted::again(key.clone());
         let mut extensions = http::Extensions::new();
         extensions.insert(Ticket::new(wanted, overrides, past));
         let request = frozen.request(body, false);

@@ -38,6 +38,8 @@ use crate::retry::RetryPolicy;
 pub struct IdempotentRequest {
     client: Client,
     frozen: Result<Arc<Frozen>, Fault>,
+    /// What one contract has refused; another may take it.
+    refused: Option<(Arc<Frozen>, Wanted)>,
     key: Option<KeyInUse>,
     overrides: Overrides,
     past: Arc<Past>,
@@ -48,6 +50,7 @@ impl IdempotentRequest {
         let mut new = Self {
             key: None,
             frozen: frozen.map(Arc::new),
+            refused: None,
             overrides: Overrides::default(),
             past: Arc::new(Past::default()),
             client,
@@ -57,29 +60,18 @@ impl IdempotentRequest {
     }
 
     fn settle(&mut self, wanted: Wanted) {
-        let asked = match &wanted {
-            Wanted::Own => None,
-            Wanted::Drawn(key) => Some((key, true)),
-            Wanted::Given(key) => Some((key, false)),
-        };
-        let asked = asked.map(|(key, drawn)| KeyInUse {
-            key: key.clone(),
-            drawn,
-        });
-        let contract = self
-            .overrides
-            .contract
-            .as_ref()
-            .unwrap_or(self.client.contract());
+        let contract = self.overrides.contract.as_ref();
+        let contract = contract.unwrap_or(self.client.contract());
         let settled = match &mut self.frozen {
-            Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted),
-            Err(fault) => Err(fault.clone()),
+            Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
+            Err(fault) => Err(fault.clone().of(wanted.asked())),
         };
         match settled {
             Ok(key) => self.key = key,
             Err(fault) => {
-                self.key.clone_from(&asked);
-                self.frozen = Err(fault.of(asked));
+                self.key = fault.key().cloned();
+                let refused = std::mem::replace(&mut self.frozen, Err(fault));
+                self.refused = refused.ok().map(|frozen| (frozen, wanted));
             }
         }
     }
@@ -104,23 +96,22 @@ impl IdempotentRequest {
 
     /// Another contract for this operation. The key stays; it is written the way this contract says.
     pub fn contract(mut self, contract: Contract) -> Self {
-        let before = self
-            .overrides
-            .contract
-            .take()
-            .unwrap_or_else(|| self.client.contract().clone());
-        self.overrides.contract = Some(contract);
-        if let (Ok(frozen), Some(key)) = (&mut self.frozen, self.key.take()) {
-            if let Some(name) = before.key_header() {
-                Arc::make_mut(frozen).headers.remove(name);
+        let before = self.overrides.contract.replace(contract);
+        let wanted = match (self.refused.take(), &mut self.frozen) {
+            (Some((frozen, wanted)), _) => {
+                self.frozen = Ok(frozen);
+                wanted
             }
-            let drawn = key.drawn;
-            self.settle(if drawn {
-                Wanted::Drawn(key.key)
-            } else {
-                Wanted::Given(key.key)
-            });
-        }
+            (None, Ok(frozen)) if self.key.is_some() => {
+                let before = before.as_ref().unwrap_or(self.client.contract());
+                if let Some(name) = before.key_header() {
+                    Arc::make_mut(frozen).headers.remove(name);
+                }
+                Wanted::again(self.key.take())
+            }
+            _ => return self,
+        };
+        self.settle(wanted);
         self
     }
 
@@ -132,7 +123,7 @@ impl IdempotentRequest {
     }
 
     /// Hands the answer out at its head instead of reading it inside the attempt. An answer that is lost in its body is then not
-    /// retried.
+    /// retried. Of an error the beginning is read all the same, since it says what the error means.
     pub fn stream_answer(mut self) -> Self {
         self.overrides.stream_answer = true;
         self
@@ -145,13 +136,10 @@ impl IdempotentRequest {
     /// The error that [`send`](Self::send) would give before sending, or
     /// [`ErrorKind::RequestBody`](crate::ErrorKind::RequestBody) for a body that is a stream.
     pub fn to_pending(&self) -> Result<Pending, Error> {
+        let contract = self.overrides.contract.as_ref();
+        let contract = contract.unwrap_or(self.client.contract());
         match &self.frozen {
-            Ok(frozen) => Pending::of(
-                frozen,
-                self.key.as_ref(),
-                &self.past,
-                self.client.contract(),
-            ),
+            Ok(frozen) => Pending::of(frozen, self.key.as_ref(), &self.past, contract),
             Err(fault) => Err(fault.to_error()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderValue, Method};
 use reqwest::Url;
 use tokio::time::Instant;
 
@@ -39,6 +39,25 @@ impl Wanted {
     pub(crate) fn draw(keys: &KeySource) -> Self {
         Self::Drawn(keys.draw())
     }
+
+    /// The key that an operation has already.
+    pub(crate) fn again(key: Option<KeyInUse>) -> Self {
+        match key {
+            None => Self::Own,
+            Some(KeyInUse { key, drawn: true }) => Self::Drawn(key),
+            Some(KeyInUse { key, drawn: false }) => Self::Given(key),
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Option<KeyInUse> {
+        let (key, drawn) = match self {
+            Self::Own => return None,
+            Self::Drawn(key) => (key, true),
+            Self::Given(key) => (key, false),
+        };
+        let key = key.clone();
+        Some(KeyInUse { key, drawn })
+    }
 }
 
 /// What was wrong before the first attempt. It can be turned into an error as often as `send` is called.
@@ -47,6 +66,8 @@ pub(crate) struct Fault {
     kind: ErrorKind,
     message: String,
     key: Option<KeyInUse>,
+    /// Whether the request brought a key that cannot be read.
+    unreadable: bool,
     source: Option<Arc<reqwest::Error>>,
 }
 
@@ -56,6 +77,7 @@ impl Fault {
             kind,
             message,
             key: None,
+            unreadable: false,
             source: None,
         }
     }
@@ -70,15 +92,22 @@ impl Fault {
         }
     }
 
-    /// The fault of an operation that has this key.
+    /// The fault of an operation that was to have this key, unless the request brought one of its own.
     pub(crate) fn of(mut self, key: Option<KeyInUse>) -> Self {
-        self.key = key;
+        if !self.unreadable {
+            self.key = self.key.or(key);
+        }
         self
+    }
+
+    pub(crate) fn key(&self) -> Option<&KeyInUse> {
+        self.key.as_ref()
     }
 
     pub(crate) fn to_error(&self) -> Error {
         // A key that the caller brought may have been sent before: that this call sent nothing proves nothing about it.
         let effect = match &self.key {
+            _ if self.unreadable => Effect::Unknown,
             Some(key) if !key.drawn => Effect::Unknown,
             _ => Effect::NotExecuted,
         };
@@ -106,7 +135,7 @@ pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection 
     }
 }
 
-/// Settles which key the request carries, and puts it there.
+/// Settles which key the request carries, and puts it there. A request that is refused is left as it was.
 ///
 /// A key that stands in the request already is the caller's and stays, to the letter.
 pub(crate) fn settle(
@@ -114,21 +143,65 @@ pub(crate) fn settle(
     frozen: &mut Frozen,
     wanted: Wanted,
 ) -> Result<Option<KeyInUse>, Fault> {
+    let asked = wanted.asked();
+    let Choice { key, value } =
+        choose(contract, frozen, wanted).map_err(|fault| fault.of(asked))?;
     if let Some((stated, length)) = frozen.contradicted_length() {
-        return Err(Fault::new(
-            ErrorKind::Builder,
-            format!(
-                "the header content-length says {stated:?} and the body has {length} bytes: leave the header out"
-            ),
-        ));
+        let message = format!(
+            "the header content-length says {stated:?} and the body has {length} bytes: leave the header out"
+        );
+        return Err(Fault::new(ErrorKind::Builder, message).of(key));
     }
+    if let (Some(name), Some(value)) = (contract.key_header(), value) {
+        frozen.headers.insert(name.clone(), value);
+    }
+    Ok(key)
+}
+
+/// The key of a request, with the header value that it is to get.
+struct Choice {
+    key: Option<KeyInUse>,
+    value: Option<HeaderValue>,
+}
+
+impl Choice {
+    const UNKEYED: Self = Self {
+        key: None,
+        value: None,
+    };
+
+    /// The value in the request stays, marked as sensitive.
+    fn keep(contract: &Contract, frozen: &Frozen, key: KeyInUse) -> Self {
+        let name = contract.key_header();
+        let mut value = name.and_then(|name| frozen.headers.get(name)).cloned();
+        if let Some(value) = &mut value {
+            value.set_sensitive(true);
+        }
+        Self {
+            key: Some(key),
+            value,
+        }
+    }
+
+    fn write(contract: &Contract, key: KeyInUse) -> Result<Self, Fault> {
+        let value = contract
+            .encode_key(&key.key)
+            .map_err(|error| Fault::new(ErrorKind::Key, error.to_string()))?;
+        Ok(Self {
+            key: Some(key),
+            value: Some(value),
+        })
+    }
+}
+
+fn choose(contract: &Contract, frozen: &Frozen, wanted: Wanted) -> Result<Choice, Fault> {
     // RFC 9110, section 9.2.1: a safe method has nothing to protect.
     if frozen.method.is_safe() {
-        return Ok(None);
+        return Ok(Choice::UNKEYED);
     }
     if !contract.honours(&frozen.method) {
         return match wanted {
-            Wanted::Own => Ok(None),
+            Wanted::Own => Ok(Choice::UNKEYED),
             _ => Err(Fault::new(
                 ErrorKind::Contract,
                 format!(
@@ -141,7 +214,9 @@ pub(crate) fn settle(
     }
     let present = present_key(contract, frozen)?;
     match (present, wanted) {
-        (None, Wanted::Own) => Ok(None),
+        (None, Wanted::Own) => Ok(Choice::UNKEYED),
+        (None, Wanted::Drawn(key)) => Choice::write(contract, KeyInUse { key, drawn: true }),
+        (None, Wanted::Given(key)) => Choice::write(contract, KeyInUse { key, drawn: false }),
         (Some(present), Wanted::Given(given)) if present != given => Err(Fault::new(
             ErrorKind::Key,
             format!(
@@ -150,45 +225,26 @@ pub(crate) fn settle(
                 given.digest(),
             ),
         )),
-        (Some(present), _) => Ok(Some(KeyInUse {
-            key: present,
-            drawn: false,
-        })),
-        (None, Wanted::Drawn(key)) => place(contract, frozen, KeyInUse { key, drawn: true }),
-        (None, Wanted::Given(key)) => place(contract, frozen, KeyInUse { key, drawn: false }),
+        (Some(present), wanted) => {
+            // The drawn key itself, on its way through a middleware chain, is no key of the caller's.
+            let drawn = matches!(wanted, Wanted::Drawn(drawn) if drawn == present);
+            let key = present;
+            Ok(Choice::keep(contract, frozen, KeyInUse { key, drawn }))
+        }
     }
 }
 
-fn present_key(contract: &Contract, frozen: &mut Frozen) -> Result<Option<IdempotencyKey>, Fault> {
+fn present_key(contract: &Contract, frozen: &Frozen) -> Result<Option<IdempotencyKey>, Fault> {
     let Some(name) = contract.key_header() else {
         return Ok(None);
     };
-    let present = read_key(frozen.headers.get_all(name)).map_err(|error| {
-        Fault::new(
+    read_key(frozen.headers.get_all(name)).map_err(|error| Fault {
+        unreadable: true,
+        ..Fault::new(
             ErrorKind::Key,
             format!("the request's own `{name}` header is no usable key: {error}"),
         )
-    })?;
-    if present.is_some()
-        && let Some(value) = frozen.headers.get_mut(name)
-    {
-        value.set_sensitive(true);
-    }
-    Ok(present)
-}
-
-fn place(
-    contract: &Contract,
-    frozen: &mut Frozen,
-    key: KeyInUse,
-) -> Result<Option<KeyInUse>, Fault> {
-    let value = contract
-        .encode_key(&key.key)
-        .map_err(|error| Fault::new(ErrorKind::Key, error.to_string()).of(Some(key.clone())))?;
-    if let Some(name) = contract.key_header() {
-        frozen.headers.insert(name.clone(), value);
-    }
-    Ok(Some(key))
+    })
 }
 
 /// Where jitter comes from.

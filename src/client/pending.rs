@@ -20,8 +20,9 @@ use crate::contract::{Contract, IdempotencyKey};
 ///
 /// It holds everything that makes the next attempt the same request: method, URL, headers, body and key. Headers that are marked
 /// sensitive (`Authorization` by [`bearer_auth`](crate::RequestBuilder::bearer_auth) and
-/// [`basic_auth`](crate::RequestBuilder::basic_auth)) are left out: give fresh ones with [`with_header`](Self::with_header). The URL
-/// and the body are saved as they are, so keep it where the operation's data may be kept.
+/// [`basic_auth`](crate::RequestBuilder::basic_auth)) are left out: give fresh ones with [`with_header`](Self::with_header). The
+/// URL, the body and the key are saved as they are, so keep it where the operation's data may be kept. A policy, contract or
+/// deadline of the operation's own is not saved: set it again on what [`Client::resume`] returns.
 ///
 /// # Examples
 ///
@@ -45,7 +46,6 @@ pub struct Pending {
     headers: Vec<(String, Text)>,
     body: Option<Text>,
     key: IdempotencyKey,
-    drawn: bool,
     first_sent: Option<SystemTime>,
 }
 
@@ -99,10 +99,11 @@ impl Pending {
                 ));
             }
         };
+        // The key's own header is saved as it was sent: quoted anew, or bare, it would be another key to some servers.
         let headers = frozen
             .headers
             .iter()
-            .filter(|(name, value)| !value.is_sensitive() && Some(*name) != contract.key_header())
+            .filter(|(name, value)| !value.is_sensitive() || Some(*name) == contract.key_header())
             .map(|(name, value)| (name.as_str().to_owned(), Text::new(value.as_bytes())))
             .collect();
         Ok(Self {
@@ -111,7 +112,6 @@ impl Pending {
             headers,
             body,
             key: key.key.clone(),
-            drawn: key.drawn,
             first_sent: past.first_sent(),
         })
     }

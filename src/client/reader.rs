@@ -17,6 +17,8 @@ pub(crate) enum Kept {
     Complete(Bytes),
     /// The beginning: there is more.
     Prefix(Bytes),
+    /// The beginning: the rest is lost.
+    Broken(Bytes, reqwest::Error),
 }
 
 /// A response and what was read of its body.
@@ -27,29 +29,8 @@ pub(crate) struct Reader {
     /// Everything, where there was more than one chunk.
     all: BytesMut,
     complete: bool,
-}
-
-/// How reading ended early.
-#[derive(Debug)]
-pub(crate) enum Loss {
-    Time,
-    Transport(reqwest::Error),
-}
-
-impl Loss {
-    pub(crate) fn failure(&self) -> Failure {
-        match self {
-            Self::Time => Failure::Stalled,
-            Self::Transport(error) => classify(error, Phase::Reading),
-        }
-    }
-
-    pub(crate) fn source(self) -> Option<Source> {
-        match self {
-            Self::Time => None,
-            Self::Transport(error) => Some(Source::transport(error)),
-        }
-    }
+    /// Why the rest will not come. The transport says it once; asked again it would call the body complete.
+    broken: Option<reqwest::Error>,
 }
 
 impl Reader {
@@ -59,20 +40,37 @@ impl Reader {
             first: Bytes::new(),
             all: BytesMut::new(),
             complete: false,
+            broken: None,
         }
     }
 
-    /// Reads until the end, or until more than `limit` bytes are there.
-    pub(crate) async fn read(&mut self, limit: usize, ends: Option<Instant>) -> Result<(), Loss> {
+    /// Reads until the end, or until more than `limit` bytes are there. It can be asked again, for more or with more time.
+    pub(crate) async fn read(
+        &mut self,
+        limit: usize,
+        ends: Option<Instant>,
+    ) -> Result<(), Failure> {
+        if let Some(error) = &self.broken {
+            return Err(classify(error, Phase::Reading));
+        }
         while !self.complete && self.so_far().len() <= limit {
             match until(ends, self.response.chunk()).await {
-                None => return Err(Loss::Time),
-                Some(Err(error)) => return Err(Loss::Transport(error)),
+                None => return Err(Failure::Stalled),
+                Some(Err(error)) => {
+                    let failure = classify(&error, Phase::Reading);
+                    self.broken = Some(error.without_url());
+                    return Err(failure);
+                }
                 Some(Ok(None)) => self.complete = true,
                 Some(Ok(Some(chunk))) => self.push(chunk),
             }
         }
         Ok(())
+    }
+
+    /// What the transport said of a body that is lost.
+    pub(crate) fn source(&mut self) -> Option<Source> {
+        self.broken.take().map(Source::transport)
     }
 
     fn push(&mut self, chunk: Bytes) {
@@ -109,10 +107,11 @@ impl Reader {
         } else {
             self.all.freeze()
         };
-        let kept = match self.complete {
-            true => Kept::Complete(read),
-            false if read.is_empty() => Kept::Live,
-            false => Kept::Prefix(read),
+        let kept = match self.broken {
+            _ if self.complete => Kept::Complete(read),
+            Some(error) => Kept::Broken(read, error),
+            None if read.is_empty() => Kept::Live,
+            None => Kept::Prefix(read),
         };
         (self.response, kept)
     }

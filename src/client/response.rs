@@ -216,7 +216,7 @@ impl Response {
         let (inner, kept, meta) = self.into_parts();
         let mut body = match kept {
             Kept::Complete(body) => return Ok(body),
-            kept => streamed(inner, kept, meta.stall),
+            kept => streamed(inner.into(), kept, meta.stall),
         };
         let mut whole = BytesMut::with_capacity(preallocation(expected));
         while let Some(frame) = body.frame().await {
@@ -235,8 +235,13 @@ impl Response {
     ///
     /// As [`bytes`](Self::bytes).
     pub async fn text(self) -> Result<String, Error> {
-        let meta = self.0.meta.clone();
-        self.into_reqwest()
+        let (inner, kept, meta) = self.into_parts();
+        let kept = match kept {
+            // With nothing read yet it is streamed behind the stall timeout all the same.
+            Kept::Live => Kept::Prefix(Bytes::new()),
+            kept => kept,
+        };
+        rebuilt(inner, kept, meta.stall)
             .text()
             .await
             .map_err(|error| after_the_answer(&meta, ErrorKind::Body, Source::transport(error)))
@@ -262,7 +267,7 @@ impl Response {
     pub fn bytes_stream(self) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
         let (inner, kept, meta) = self.into_parts();
         BodyDataStream::new(
-            streamed(inner, kept, meta.stall)
+            streamed(inner.into(), kept, meta.stall)
                 .map_err(move |broken| lost(&meta, broken))
                 .boxed(),
         )
@@ -292,30 +297,13 @@ impl Response {
     /// This response as reqwest's, with the [`Report`] in its extensions. Its URL, version and remote address stay.
     #[must_use]
     pub fn into_reqwest(self) -> reqwest::Response {
-        let (mut inner, kept, meta) = self.into_parts();
-        let (read, complete) = match kept {
-            Kept::Live => {
-                inner.extensions_mut().insert(meta);
-                return inner;
-            }
-            Kept::Complete(body) => (body, true),
-            Kept::Prefix(read) => (read, false),
+        let (inner, kept, meta) = self.into_parts();
+        let mut response = match kept {
+            Kept::Live => inner,
+            kept => rebuilt(inner, kept, meta.stall),
         };
-        let url = inner.url().clone();
-        let (mut parts, rest) = http::Response::<reqwest::Body>::from(inner).into_parts();
-        let stall = meta.stall;
-        parts.extensions.insert(meta);
-        let body = if complete {
-            read.into()
-        } else {
-            reqwest::Body::wrap(Streamed::new(Some(read), rest, stall))
-        };
-        // The plain conversion loses the URL; only reqwest's own extension of the builder carries it.
-        let mut builder = http::Response::builder().url(url);
-        if let Some(extensions) = builder.extensions_mut() {
-            parts.extensions.extend(std::mem::take(extensions));
-        }
-        reqwest::Response::from(http::Response::from_parts(parts, body))
+        response.extensions_mut().insert(meta);
+        response
     }
 
     fn into_parts(self) -> (reqwest::Response, Kept, Meta) {
@@ -325,11 +313,28 @@ impl Response {
     }
 }
 
-fn streamed(inner: reqwest::Response, kept: Kept, stall: Duration) -> Streamed {
+/// The response with the body as it was kept.
+fn rebuilt(inner: reqwest::Response, kept: Kept, stall: Duration) -> reqwest::Response {
+    let url = inner.url().clone();
+    let (mut parts, rest) = http::Response::<reqwest::Body>::from(inner).into_parts();
+    let body = match kept {
+        Kept::Complete(body) => body.into(),
+        kept => reqwest::Body::wrap(streamed(rest, kept, stall)),
+    };
+    // The plain conversion loses the URL; only reqwest's own extension of the builder carries it.
+    let mut builder = http::Response::builder().url(url);
+    if let Some(extensions) = builder.extensions_mut() {
+        parts.extensions.extend(std::mem::take(extensions));
+    }
+    reqwest::Response::from(http::Response::from_parts(parts, body))
+}
+
+fn streamed(rest: reqwest::Body, kept: Kept, stall: Duration) -> Streamed {
     match kept {
-        Kept::Live => Streamed::new(None, inner.into(), stall),
-        Kept::Prefix(read) => Streamed::new(Some(read), inner.into(), stall),
+        Kept::Live => Streamed::new(None, rest, stall),
+        Kept::Prefix(read) => Streamed::new(Some(read), rest, stall),
         Kept::Complete(body) => Streamed::new(None, body.into(), stall),
+        Kept::Broken(read, error) => Streamed::broken(read, error),
     }
 }
 

@@ -14,6 +14,8 @@ use tokio::time::Sleep;
 pub(crate) struct Streamed {
     read: Option<Bytes>,
     rest: Body,
+    /// What the transport has said of the rest already.
+    broken: Option<Broken>,
     stall: Duration,
     silence: Option<Pin<Box<Sleep>>>,
 }
@@ -34,8 +36,17 @@ impl Streamed {
         Self {
             read,
             rest,
+            broken: None,
             stall,
             silence: None,
+        }
+    }
+
+    /// A body whose rest was lost before.
+    pub(crate) fn broken(read: Bytes, error: reqwest::Error) -> Self {
+        Self {
+            broken: Some(Broken::Lost(error)),
+            ..Self::new(Some(read), Body::default(), Duration::MAX)
         }
     }
 }
@@ -50,6 +61,9 @@ impl http_body::Body for Streamed {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if let Some(read) = self.read.take() {
             return Poll::Ready(Some(Ok(Frame::data(read))));
+        }
+        if let Some(broken) = self.broken.take() {
+            return Poll::Ready(Some(Err(broken)));
         }
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.rest).poll_frame(context) {
@@ -66,12 +80,16 @@ impl http_body::Body for Streamed {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.read.is_none() && self.rest.is_end_stream()
+        self.read.is_none() && self.broken.is_none() && self.rest.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         let read = self.read.as_ref().map_or(0, |read| read.len() as u64);
-        add(self.rest.size_hint(), read)
+        let rest = match self.broken {
+            Some(_) => SizeHint::new(),
+            None => self.rest.size_hint(),
+        };
+        add(rest, read)
     }
 }
 

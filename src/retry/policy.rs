@@ -286,7 +286,7 @@ impl RetryPolicyBuilder {
     }
 
     /// Up to how many bytes of an answer are read inside the attempt. Default: 2 MiB. Past that the rest is streamed behind the
-    /// stall timeout, and the response says so.
+    /// stall timeout, and the response says so. Of an error the first 64 KiB are read in any case: they say what it means.
     pub fn response_buffer(mut self, bytes: usize) -> Self {
         self.0.response_buffer = bytes;
         self

@@ -4,6 +4,7 @@
     reason = "a panic is how a test, or a server that a test owns, reports a broken assumption"
 )]
 
+mod bodies;
 mod decision;
 mod promises;
 mod support;

@@ -1,3 +1,24 @@
 //! The promises of the crate, one file each.
 
+mod answer_inside;
+mod answer_tail;
+mod key_window;
+mod no_unsafe_repeat;
 mod one_key;
+mod own_key;
+mod pending;
+mod reading;
+mod replays;
+
+use idempotency::Attempt;
+
+/// What came of each attempt, and how far it got: `503, maybe processed`. Without numbers and times.
+pub(crate) fn story(attempts: &[Attempt]) -> Vec<String> {
+    let outcome = |attempt: &Attempt| {
+        let line = attempt.to_string();
+        let line = line.split("; waited ").next().unwrap();
+        let (outcome, _took) = line.rsplit_once(", ").unwrap();
+        outcome.split_once(": ").unwrap().1.to_owned()
+    };
+    attempts.iter().map(outcome).collect()
+}

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::arrivals::Arrivals;
 use super::h2_script::{H2Answer, H2Output, H2Step};
 use super::script::{Script, Source};
-use super::scripted::{discard, listen};
+use super::scripted::{accepted, discard, listen};
 use super::wire::Arrival;
 
 /// A server on loopback that plays one [`H2Step`] a stream; its hits are streams.
@@ -93,7 +93,7 @@ enum Order {
 
 async fn accept(listener: TcpListener, seen: Arrivals, script: Arc<Script<H2Step>>) {
     let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
         connections.spawn(serve(stream, number, seen.clone(), script.clone()));
     }

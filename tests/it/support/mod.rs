@@ -8,11 +8,12 @@
 //! | [`ScriptedServer`] | HTTP/1.1 faults, byte by byte, one [`Step`] a request |
 //! | [`H2Server`] | HTTP/2 refusals, resets and GOAWAY, one [`H2Step`] a stream |
 //! | [`TlsServer`] | certificates and handshakes that fail, one [`Handshake`] a connection |
-//! | [`Refused`] | an address at which nobody listens |
+//! | [`Refused`] | an address at which nobody listens, or not yet |
 //! | [`Arrivals`] | what a server saw, and assertions about it; every server derefs to it |
 //! | [`Gate`] | holding an answer until the test says so |
 //! | [`Captured`] | the tracing spans and events of a test |
 //! | [`timed`] | how long something took on tokio's clock |
+//! | [`Way`] | a client with and without middlewares round the loop |
 
 mod arrivals;
 mod clock;
@@ -26,6 +27,7 @@ mod scripted;
 mod step;
 mod tls;
 mod trace;
+mod ways;
 mod wire;
 
 pub(crate) use arrivals::Arrivals;
@@ -38,4 +40,5 @@ pub(crate) use scripted::ScriptedServer;
 pub(crate) use step::{End, Step};
 pub(crate) use tls::{Handshake, TlsServer};
 pub(crate) use trace::Captured;
+pub(crate) use ways::Way;
 pub(crate) use wire::{Arrival, header_lines};

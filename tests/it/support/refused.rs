@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// A loopback port whose connections the system refuses, for as long as this value lives.
 ///
@@ -22,6 +22,11 @@ impl Refused {
     /// The address that refuses.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.socket.local_addr().unwrap()
+    }
+
+    /// From now on somebody listens there.
+    pub(super) fn listen(self) -> TcpListener {
+        self.socket.listen(128).unwrap()
     }
 
     /// An `http` URL there; `path` starts with a slash.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::http1::Connection;
+use super::refused::Refused;
 use super::script::{Script, Source};
 use super::step::{End, Intake, Output, Step};
 use super::wire::Arrival;
@@ -28,24 +29,32 @@ pub(crate) struct ScriptedServer {
 impl ScriptedServer {
     /// Plays each step once, in the order in which requests begin, whatever their connection.
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self::start(Source::List(steps.into_iter().collect()))
+        Self::start(listen(), Source::List(steps.into_iter().collect()))
+    }
+
+    /// As [`new`](Self::new), at an address that has refused connections until now.
+    pub(crate) fn rising(at: Refused, steps: impl IntoIterator<Item = Step>) -> Self {
+        let addr = at.addr();
+        Self::start(
+            (at.listen(), addr),
+            Source::List(steps.into_iter().collect()),
+        )
     }
 
     /// Plays one step for ever.
     pub(crate) fn always(step: Step) -> Self {
-        Self::start(Source::Always(step))
+        Self::start(listen(), Source::Always(step))
     }
 
     /// Asks `answer` for the step once a request has been read; steps that would act earlier act then. Its panic fails
     /// the test when the server is dropped.
     pub(crate) fn answering(answer: impl FnMut(&Arrival) -> Step + Send + 'static) -> Self {
-        Self::start(Source::Answer(Box::new(answer)))
+        Self::start(listen(), Source::Answer(Box::new(answer)))
     }
 
-    fn start(source: Source<Step>) -> Self {
+    fn start((listener, addr): (TcpListener, SocketAddr), source: Source<Step>) -> Self {
         let exhausted = Step::reply(599, &[], "unexpected request: the script had ended");
         let script = Arc::new(Script::new(source, exhausted));
-        let (listener, addr) = listen();
         let seen = Arrivals::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, seen.clone(), script.clone()));
@@ -91,9 +100,17 @@ pub(super) fn listen() -> (TcpListener, SocketAddr) {
     (TcpListener::from_std(listener).unwrap(), addr)
 }
 
+/// The next connection. What is written to it leaves at once: a segment that waits for an acknowledgement waits in real time,
+/// and a paused clock runs ahead of it.
+pub(super) async fn accepted(listener: &TcpListener) -> Option<TcpStream> {
+    let (stream, _) = listener.accept().await.ok()?;
+    stream.set_nodelay(true).ok()?;
+    Some(stream)
+}
+
 async fn accept(listener: TcpListener, seen: Arrivals, script: Arc<Script<Step>>) {
     let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
         let connection = Connection::new(stream, number, seen.clone());
         connections.spawn(serve(connection, script.clone()));

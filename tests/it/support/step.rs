@@ -206,6 +206,13 @@ impl Step {
         step
     }
 
+    /// The same, and after a wait on tokio's clock more bytes.
+    pub(crate) fn then_after(mut self, wait: Duration, bytes: impl Into<Vec<u8>>) -> Self {
+        self.output.push(Output::Pause(wait));
+        self.output.push(Output::Bytes(bytes.into()));
+        self
+    }
+
     /// The same, ending in a reset. Bytes that the client's socket has not taken by then are lost: keep answers small.
     pub(crate) fn resetting(mut self) -> Self {
         self.end = End::Reset;

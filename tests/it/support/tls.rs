@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 
 use super::arrivals::Arrivals;
 use super::http1::Connection;
-use super::scripted::{discard, listen};
+use super::scripted::{accepted, discard, listen};
 
 /// What a [`TlsServer`] does with one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ async fn accept(
     seen: Arrivals,
 ) {
     let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
         let handshake = *handshakes.front().expect("at least one handshake");
         if handshakes.len() > 1 {
