@@ -87,9 +87,7 @@ async fn ours(count: u64, url: &str) {
         let operation = client.post(url).body("amount=100").idempotent();
         let future = operation.send();
         drop(operation);
-        tokio::spawn(async move {
-            let _ = future.await;
-        });
+        tokio::spawn(future);
     })
     .await;
 }
@@ -111,9 +109,7 @@ async fn reqwest_retry(count: u64, url: &str) {
     .build();
     measure(count, || {
         let request = client.post(url).body("amount=100");
-        tokio::spawn(async move {
-            let _ = request.send().await;
-        });
+        tokio::spawn(request.send());
     })
     .await;
 }

@@ -106,7 +106,9 @@ pub(crate) async fn execute(
         let request = job.request(body, run.without_expect);
         let expects = job.frozen.expects_continue && !run.without_expect;
         let sending = transport.send(request);
-        let end = attempt(&job, sending, expects, &flight, job.attempt_ends(began)).await;
+        let ends = job.attempt_ends(began);
+        // Boxed, so that it is gone while the operation sleeps.
+        let end = Box::pin(attempt(&job, sending, expects, &flight, ends)).await;
         let before = Before {
             unknown: flight.unknown_before(),
             processed: flight.processed_before(),
