@@ -2,6 +2,7 @@
 
 mod answer_inside;
 mod answer_tail;
+mod definite_answers;
 mod key_window;
 mod no_unsafe_repeat;
 mod one_key;

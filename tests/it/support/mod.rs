@@ -12,10 +12,13 @@
 //! | [`Arrivals`] | what a server saw, and assertions about it; every server derefs to it |
 //! | [`Gate`] | holding an answer until the test says so |
 //! | [`Captured`] | the tracing spans and events of a test |
+//! | [`payment`], [`client`], [`steady`] | an operation, a client, and a policy without jitter |
+//! | [`hits_at`] | when requests came |
 //! | [`timed`] | how long something took on tokio's clock |
 //! | [`Way`] | a client with and without middlewares round the loop |
 
 mod arrivals;
+mod calls;
 mod clock;
 mod gate;
 mod h2_script;
@@ -31,6 +34,7 @@ mod ways;
 mod wire;
 
 pub(crate) use arrivals::Arrivals;
+pub(crate) use calls::{PAUSE, client, hits_at, ms, payment, secs, steady, steady_client};
 pub(crate) use clock::timed;
 pub(crate) use gate::Gate;
 pub(crate) use h2_script::H2Step;
