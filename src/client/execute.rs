@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use reqwest::Request;
 use tokio::time::Instant;
 
-use super::attempt::{End, Transport, attempt, until};
+use super::attempt::{End, Transport, attempt};
 use super::error::{Effect, Error, ErrorKind, What};
 use super::frozen::{AttemptBody, Frozen};
-use super::operation::{KeyInUse, Rolls};
+use super::operation::{KeyInUse, Rolls, effect};
 use super::past::Past;
 use super::report::{Attempt, Report};
 use super::response::{Meta, Response};
@@ -44,12 +44,7 @@ impl Job<'_> {
 
     /// What is certain when there is no answer.
     fn effect(&self) -> Effect {
-        // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
-        if self.protection == Protection::GivenKey || !self.past.is_clean() {
-            Effect::Unknown
-        } else {
-            Effect::NotExecuted
-        }
+        effect(self.key, self.past)
     }
 
     fn deadline_at(&self) -> Option<Instant> {
@@ -189,19 +184,12 @@ impl<'a> Run<'a> {
     }
 
     async fn body(&mut self) -> Result<AttemptBody, Error> {
-        let reading = self.job.frozen.body.next(self.job.body_limit());
-        match until(self.job.deadline_at(), reading).await {
-            Some(Ok(body)) => Ok(body),
-            Some(Err(fault)) => {
-                let report = self.closing_report(fault.stopped_by());
-                Err(fault.into_error(self.job.effect(), report))
-            }
-            None => Err(self.error(
-                ErrorKind::Timeout,
-                What::Message("the request body did not end before the deadline".to_owned()),
-                StoppedBy::Deadline,
-            )),
-        }
+        let body = &self.job.frozen.body;
+        let read = body.next(self.job.body_limit(), self.job.deadline_at());
+        read.await.map_err(|fault| {
+            let report = self.closing_report(fault.stopped_by());
+            fault.into_error(self.job.effect(), report)
+        })
     }
 
     fn conclude(

@@ -11,7 +11,9 @@ use http::{HeaderMap, Method, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Request, Url};
+use tokio::time::Instant;
 
+use super::attempt::until;
 use super::error::{Effect, Error, ErrorKind, Source, What};
 use super::report::Report;
 use crate::retry::{Failure, StoppedBy};
@@ -63,6 +65,8 @@ pub(crate) enum AttemptBody {
 pub(crate) enum BodyFault {
     /// The caller's stream failed.
     Failed(reqwest::Error),
+    /// The caller's stream did not end before the deadline.
+    Late,
     /// The stream went out with an earlier attempt.
     Spent,
 }
@@ -70,23 +74,32 @@ pub(crate) enum BodyFault {
 impl BodyFault {
     pub(crate) fn stopped_by(&self) -> StoppedBy {
         match self {
+            Self::Late => StoppedBy::Deadline,
             Self::Failed(_) => StoppedBy::NotRetryable,
             Self::Spent => StoppedBy::BodyNotRepeatable,
         }
     }
 
     pub(crate) fn into_error(self, effect: Effect, report: Report) -> Error {
-        let (what, source) = match self {
+        let said = |message: &str| What::Message(message.to_owned());
+        let (kind, what, source) = match self {
             Self::Failed(error) => (
+                ErrorKind::RequestBody,
                 What::Failure(Failure::RequestBody),
                 Some(Source::transport(error)),
             ),
+            Self::Late => (
+                ErrorKind::Timeout,
+                said("the request body did not end before the deadline"),
+                None,
+            ),
             Self::Spent => (
-                What::Message("the body stream was used up by an earlier attempt".to_owned()),
+                ErrorKind::RequestBody,
+                said("the body stream was used up by an earlier attempt"),
                 None,
             ),
         };
-        Error::new(ErrorKind::RequestBody, effect, what)
+        Error::new(kind, effect, what)
             .with_report(report)
             .with_source(source)
     }
@@ -145,12 +158,19 @@ impl Frozen {
 
 impl FrozenBody {
     /// The body for the next attempt. A stream is read up to `limit` bytes first, so that there can be a second attempt; with
-    /// no limit it is sent as it comes.
-    pub(crate) async fn next(&self, limit: Option<usize>) -> Result<AttemptBody, BodyFault> {
+    /// no limit it is sent as it comes. What was read when the time is up stays for the next time.
+    pub(crate) async fn next(
+        &self,
+        limit: Option<usize>,
+        ends: Option<Instant>,
+    ) -> Result<AttemptBody, BodyFault> {
         match self {
             Self::None => Ok(AttemptBody::None),
             Self::Bytes(bytes) => Ok(AttemptBody::Bytes(bytes.clone())),
-            Self::Stream(stream) => stream.lock().await.next(limit).await,
+            Self::Stream(stream) => {
+                let reading = async { stream.lock().await.next(limit).await };
+                until(ends, reading).await.unwrap_or(Err(BodyFault::Late))
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use super::engine::{Direct, Engine};
 use super::error::{Effect, Error, ErrorKind};
 use super::frozen::{Frozen, FrozenBody};
 use super::idempotent::IdempotentRequest;
-use super::operation::{Fault, KeyInUse, Overrides, Ticket, Wanted};
+use super::operation::{Fault, KeyInUse, Overrides, Ticket, Wanted, effect};
 use super::past::Past;
 use super::pending::Pending;
 use super::report::Report;
@@ -204,27 +204,33 @@ impl Client {
             (FrozenBody::Stream(_), Some(_)) => Some(policy.request_buffer()),
             _ => None,
         };
-        let body = match frozen.body.next(limit).await {
-            Ok(body) => body,
-            Err(fault) => {
-                let key = key.map(|key| key.key);
-                return Err(fault.into_error(
-                    Effect::Unknown,
-                    Report {
-                        key,
-                        ..Report::empty()
-                    },
-                ));
-            }
-        };
+        let began = Instant::now();
+        let deadline = overrides.deadline.or(policy.deadline());
+        let ends = deadline.and_then(|deadline| began.checked_add(deadline));
+        let body = frozen.body.next(limit, ends).await.map_err(|fault| {
+            let report = Report {
+                key: key.as_ref().map(|key| key.key.clone()),
+                stopped_by: Some(fault.stopped_by()),
+                ..Report::empty()
+            };
+            fault.into_error(effect(key.as_ref(), &past), report)
+        })?;
         let wanted = Wanted::again(key.clone());
+        let ticket = Ticket::begun(wanted, overrides, past, began);
         let mut extensions = http::Extensions::new();
-        extensions.insert(Ticket::new(wanted, overrides, past));
+        extensions.insert(ticket.clone());
         let request = frozen.request(body, false);
         let response = chain
             .execute_with_extensions(request, &mut extensions)
             .await
-            .map_err(Error::out_of_chain)?;
+            .map_err(|error| {
+                let report = || Report {
+                    key: key.as_ref().map(|key| key.key.clone()),
+                    attempts: ticket.attempts(),
+                    ..Report::empty()
+                };
+                Error::out_of_chain(error, report)
+            })?;
         Ok(adopt(response, key, stall))
     }
 }

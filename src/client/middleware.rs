@@ -141,7 +141,7 @@ fn course(ticket: &TicketInner, frozen: &Frozen, keyed: bool) -> Result<Course, 
         )),
         _ => Ok(Course {
             identity,
-            began: Instant::now(),
+            began: ticket.began.unwrap_or_else(Instant::now),
             log: Vec::new(),
         }),
     }

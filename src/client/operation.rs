@@ -1,7 +1,7 @@
 //! What makes a request an operation: its key, and what is said of it beyond the request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -132,6 +132,16 @@ pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection 
         Some(_) => Protection::GivenKey,
         None if method.is_idempotent() => Protection::Method,
         None => Protection::None,
+    }
+}
+
+/// What is certain of an operation that has no answer.
+pub(crate) fn effect(key: Option<&KeyInUse>, past: &Past) -> Effect {
+    // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
+    if key.is_some_and(|key| !key.drawn) || !past.is_clean() {
+        Effect::Unknown
+    } else {
+        Effect::NotExecuted
     }
 }
 
@@ -285,17 +295,43 @@ pub(crate) struct TicketInner {
     pub(crate) wanted: Wanted,
     pub(crate) overrides: Overrides,
     pub(crate) past: Arc<Past>,
+    /// When the operation began, where that was before the chain.
+    pub(crate) began: Option<Instant>,
     pub(crate) course: Mutex<Option<Course>>,
 }
 
 impl Ticket {
     pub(crate) fn new(wanted: Wanted, overrides: Overrides, past: Arc<Past>) -> Self {
+        Self::of(wanted, overrides, past, None)
+    }
+
+    /// The ticket of an operation that has begun already.
+    pub(crate) fn begun(
+        wanted: Wanted,
+        overrides: Overrides,
+        past: Arc<Past>,
+        began: Instant,
+    ) -> Self {
+        Self::of(wanted, overrides, past, Some(began))
+    }
+
+    fn of(wanted: Wanted, overrides: Overrides, past: Arc<Past>, began: Option<Instant>) -> Self {
         Self(Arc::new(TicketInner {
             wanted,
             overrides,
             past,
+            began,
             course: Mutex::new(None),
         }))
+    }
+
+    /// The attempts that were made so far.
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
+        let course = self.0.course.lock().unwrap_or_else(PoisonError::into_inner);
+        course
+            .as_ref()
+            .map(|course| course.log.clone())
+            .unwrap_or_default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answer_inside;
 mod answer_tail;
+mod bounded_time;
 mod definite_answers;
 mod key_window;
 mod no_unsafe_repeat;

@@ -1,0 +1,130 @@
+//! Which timeout is it? One for connecting, one for an attempt, one for silence in a stream, one for everything.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroU32;
+
+use idempotency::retry::{Failure, Reach};
+use idempotency::{Effect, ErrorKind, Replay, StoppedBy};
+
+use super::assert_fails;
+use crate::support::{
+    ScriptedServer, Step, Way, client, hits_at, ms, payment, secs, steady, timed,
+};
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_answer_ends_after_ten_seconds_and_is_retried_with_the_key() {
+    for way in Way::ALL {
+        let server = ScriptedServer::new([
+            Step::stall_before_headers(),
+            Step::reply(201, &[("Idempotent-Replayed", "true")], ""),
+        ]);
+        let client = way.client(steady().build().unwrap());
+        let (result, took) = timed(payment(&client, server.url("/payments")).send()).await;
+        let response = result.unwrap();
+        assert!(response.is_replay());
+        assert_eq!(took, ms(10_100));
+        let lost = &response.attempts()[0];
+        assert_eq!((lost.took(), lost.status()), (secs(10), None));
+        assert_eq!(lost.failure(), Some(Failure::Timeout));
+        server.assert_one_operation(2);
+        assert_eq!(hits_at(&server), [0, 10_100]);
+    }
+}
+
+// B66.
+#[tokio::test(start_paused = true)]
+async fn the_attempts_time_does_not_end_at_the_headers() {
+    for (step, what) in [
+        (Step::stall_in_body(201, 100, 10), "stalls"),
+        (Step::dribble(201, &[b'x'; 60], secs(1)), "dribbles"),
+    ] {
+        let server = ScriptedServer::new([step, Step::reply(201, &[], "")]);
+        let client = client(&steady().attempt_timeout(secs(30)).build().unwrap());
+        let (result, took) = timed(payment(&client, server.url("/payments")).send()).await;
+        let response = result.unwrap();
+        assert_eq!(took, ms(30_100), "{what}");
+        let lost = &response.attempts()[0];
+        assert_eq!(lost.status().unwrap(), 201, "{what}");
+        assert_eq!(lost.failure(), Some(Failure::Stalled), "{what}");
+        assert_eq!(lost.reach(), Reach::MaybeProcessed, "{what}");
+        assert_eq!(response.replay(), Replay::Unknown, "{what}");
+        server.assert_one_operation(2);
+    }
+}
+
+// B66.
+#[tokio::test(start_paused = true)]
+async fn a_long_healthy_download_lives_longer_than_any_attempt_where_it_is_streamed() {
+    let body = [b'x'; 60];
+    let short = || steady().attempt_timeout(secs(5)).stall_timeout(secs(2));
+    // Either because the caller asked for it, or because the buffer was full in time.
+    let streamed = client(&short().build().unwrap());
+    let spilled = client(&short().response_buffer(3).build().unwrap());
+    for (client, stream) in [(streamed, true), (spilled, false)] {
+        let server = ScriptedServer::new([Step::dribble(200, &body, secs(1))]);
+        let operation = payment(&client, server.url("/report"));
+        let operation = if stream {
+            operation.stream_answer()
+        } else {
+            operation
+        };
+        let (read, took) = timed(async { operation.send().await?.bytes().await }).await;
+        assert_eq!(read.unwrap(), &body[..]);
+        assert_eq!(took, secs(60));
+    }
+}
+
+// B66.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_falls_silent_ends_after_the_stall_timeout() {
+    for way in Way::ALL {
+        let policy = steady().response_buffer(20).stall_timeout(secs(4));
+        let client = way.client(policy.build().unwrap());
+        let server = ScriptedServer::new([Step::stall_in_body(200, 100, 40)]);
+        let operation = payment(&client, server.url("/report"));
+        let response = operation.send().await.unwrap();
+        assert!(!response.is_buffered());
+        let (result, took) = timed(response.bytes()).await;
+        assert_eq!(took, secs(4));
+        let error = result.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Body, Effect::Answered)
+        );
+        assert_eq!(error.stopped_by(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_nobody_answers_ends_after_the_connect_timeout() {
+    // The system accepts the connection; nobody reads from it.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("https://{}/payments", silent.local_addr().unwrap());
+    let policy = steady().max_attempts(NonZeroU32::MIN.saturating_add(1));
+    let operation = payment(&client(&policy.build().unwrap()), url);
+    let error = assert_fails(
+        &operation,
+        ErrorKind::Connect,
+        StoppedBy::Attempts,
+        ms(3000 + 100 + 3000),
+    )
+    .await;
+    assert!(error.is_timeout());
+    assert_eq!(error.effect(), Effect::NotExecuted);
+    for attempt in error.attempts() {
+        assert_eq!(attempt.failure(), Some(Failure::ConnectTimeout));
+        assert_eq!(attempt.reach(), Reach::NeverSent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_page_that_never_ends_costs_one_second() {
+    let server = ScriptedServer::new([
+        Step::stall_in_body(503, 1000, 10),
+        Step::reply(201, &[], ""),
+    ]);
+    let client = client(&steady().build().unwrap());
+    let (result, took) = timed(payment(&client, server.url("/payments")).send()).await;
+    assert_eq!(result.unwrap().status(), 201);
+    assert_eq!(took, ms(1100));
+}
