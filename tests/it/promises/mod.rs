@@ -5,12 +5,14 @@ mod answer_tail;
 mod bounded_time;
 mod definite_answers;
 mod key_window;
+mod no_storm;
 mod no_unsafe_repeat;
 mod one_key;
 mod own_key;
 mod pending;
 mod reading;
 mod replays;
+mod server_obeyed;
 
 use idempotency::Attempt;
 
