@@ -14,6 +14,7 @@
 //! | [`Captured`] | the tracing spans and events of a test |
 //! | [`payment`], [`client`], [`steady`] | an operation, a client, and a policy without jitter |
 //! | [`hits_at`] | when requests came |
+//! | [`Tokens`] | a middleware that refreshes an access token |
 //! | [`timed`] | how long something took on tokio's clock |
 //! | [`Way`] | a client with and without middlewares round the loop |
 
@@ -29,6 +30,7 @@ mod script;
 mod scripted;
 mod step;
 mod tls;
+mod tokens;
 mod trace;
 mod ways;
 mod wire;
@@ -43,6 +45,7 @@ pub(crate) use refused::Refused;
 pub(crate) use scripted::ScriptedServer;
 pub(crate) use step::{End, Step};
 pub(crate) use tls::{Handshake, TlsServer};
+pub(crate) use tokens::Tokens;
 pub(crate) use trace::Captured;
 pub(crate) use ways::Way;
 pub(crate) use wire::{Arrival, header_lines};
