@@ -157,12 +157,17 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(job: &'a Job<'a>, log: Vec<Attempt>) -> Self {
+        let count = |poll| {
+            let counted = log.iter().filter(|attempt| attempt.poll == poll).count();
+            u32::try_from(counted).unwrap_or(u32::MAX)
+        };
         Self {
             key_age: job.past.key_age(),
             job,
+            // What went before counts: else a middleware before ours that retries would multiply the attempts.
+            attempts: count(false),
+            polls: count(true),
             log,
-            attempts: 0,
-            polls: 0,
             polling: false,
             in_progress_since: None,
             delays: None,

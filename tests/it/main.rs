@@ -7,5 +7,6 @@
 mod bodies;
 mod decision;
 mod promises;
+mod stories;
 mod support;
 mod support_works;
