@@ -1,10 +1,13 @@
 //! Which timeout is it? One for connecting, one for an attempt, one for silence in a stream, one for everything.
 
+use std::fmt::Debug;
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU32;
+use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use idempotency::retry::{Failure, Reach};
-use idempotency::{Effect, ErrorKind, Replay, StoppedBy};
+use idempotency::{Client, Effect, Error, ErrorKind, Replay, StoppedBy};
 
 use super::assert_fails;
 use crate::support::{
@@ -93,6 +96,71 @@ async fn a_stream_that_falls_silent_ends_after_the_stall_timeout() {
         );
         assert_eq!(error.stopped_by(), None);
     }
+}
+
+// B66.
+#[tokio::test(start_paused = true)]
+async fn every_way_to_read_a_streamed_body_ends_after_the_stall_timeout() {
+    let policy = steady().stall_timeout(secs(4)).build().unwrap();
+    let stalled = Step::stall_in_body(200, 100, 40);
+    for way in Way::ALL {
+        for keyed in [true, false] {
+            let client = way.client(policy.clone());
+            let answer = async || {
+                let server = ScriptedServer::new([stalled.clone()]);
+                let request = client.post(server.url("/report"));
+                let sent = if keyed {
+                    request.idempotent().stream_answer().send().await
+                } else {
+                    request.send().await
+                };
+                (sent.unwrap(), server)
+            };
+            let what = format!("{way:?}, keyed: {keyed}");
+            let (response, _server) = answer().await;
+            assert_eq!(stalls(response.text()).await, secs(4), "{what}");
+            let (response, _server) = answer().await;
+            assert_eq!(stalls(response.bytes()).await, secs(4), "{what}");
+            let (response, _server) = answer().await;
+            let json = response.json::<serde_json::Value>();
+            assert_eq!(stalls(json).await, secs(4), "{what}");
+            let (response, _server) = answer().await;
+            let chunks = response.bytes_stream().try_collect::<Vec<_>>();
+            assert_eq!(stalls(chunks).await, secs(4), "{what}");
+        }
+    }
+}
+
+/// How long a read takes that fails because of silence.
+async fn stalls<T: Debug>(read: impl Future<Output = Result<T, Error>>) -> Duration {
+    let read = tokio::time::timeout(secs(1000), read);
+    let (result, took) = timed(read).await;
+    let error = result.expect("it ends").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Body);
+    took
+}
+
+// B66.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_reqwests_own_holds_for_each_attempt() {
+    let server = ScriptedServer::new([
+        Step::stall_before_headers(),
+        Step::stall_in_body(201, 100, 10),
+        Step::reply(201, &[], ""),
+    ]);
+    let client = Client::builder()
+        .reqwest(Client::reqwest_defaults().timeout(secs(1)))
+        .policy(steady().build().unwrap())
+        .build()
+        .unwrap();
+    let operation = payment(&client, server.url("/payments"));
+    let response = operation.send().await.unwrap();
+    assert_eq!(hits_at(&server), [0, 1100, 2200]);
+    let failures: Vec<_> = response.attempts().iter().map(|a| a.failure()).collect();
+    assert_eq!(
+        failures,
+        [Some(Failure::Timeout), Some(Failure::Stalled), None]
+    );
 }
 
 #[tokio::test(start_paused = true)]
