@@ -169,7 +169,8 @@ impl Error {
         self.0.effect
     }
 
-    /// The limit that ended the operation. [`None`] for an error before the first attempt, or after an answer.
+    /// The limit that ended the operation. [`None`] where the request itself is at fault, or the error was made from an answer to
+    /// which no limit led.
     #[must_use]
     pub fn stopped_by(&self) -> Option<StoppedBy> {
         self.0.report.stopped_by
@@ -397,8 +398,8 @@ impl fmt::Display for Error {
             }
             _ => {}
         }
-        if let Some(limit) = self.stopped_by() {
-            let requests = self.attempts().len();
+        let requests = self.attempts().len();
+        if let Some(limit) = self.stopped_by().filter(|_| requests > 0) {
             let plural = if requests == 1 { "" } else { "s" };
             write!(f, "; gave up after {requests} request{plural}: {limit}")?;
         }

@@ -7,6 +7,7 @@ mod definite_answers;
 mod key_window;
 mod no_storm;
 mod no_unsafe_repeat;
+mod nothing_hidden;
 mod one_key;
 mod own_key;
 mod pending;
