@@ -58,6 +58,25 @@ fn shown(attempts: &[idempotency::Attempt]) -> Vec<String> {
     attempts.iter().map(ToString::to_string).collect()
 }
 
+#[tokio::test(start_paused = true)]
+async fn two_sends_of_one_operation_at_the_same_time_come_to_the_same_answer() {
+    let server = plain_server(secs(4));
+    let operation = payment(&steady_client(), server.url("/payments"));
+    let slow = tokio::spawn(operation.send());
+    server.until_hits(1).await;
+    let second = operation.send().await.unwrap();
+    let first = slow.await.unwrap().unwrap();
+    assert_eq!(
+        (first.status(), second.status()),
+        (201.try_into().unwrap(), 201.try_into().unwrap())
+    );
+    // Each is marked as what the server says of it; without a word neither is called fresh.
+    assert_eq!(first.replay(), Replay::Unknown);
+    assert_eq!(second.replay(), Replay::Replayed);
+    server.assert_one_operation(6);
+    assert_eq!(hits_at(&server), [0, 0, 500, 1500, 3500, 7500]);
+}
+
 // B39.
 #[tokio::test(start_paused = true)]
 async fn a_time_out_then_a_problem_document_that_says_in_progress_then_the_stored_201() {

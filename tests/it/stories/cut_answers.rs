@@ -30,6 +30,23 @@ async fn a_200_that_is_cut_in_the_middle_is_a_lost_answer() {
 
 // B29.
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_cut_is_a_lost_answer_too() {
+    for status in [302, 404, 422, 501] {
+        let whole = Step::reply(status, &[], "no such customer");
+        let server = ScriptedServer::new([Step::cut_fixed(status, 100, 10), whole]);
+        let operation = payment(&steady_client(), server.url("/payments"));
+        let result = operation.send().await;
+        // What is lost is the word of the server: the next one follows an unknown outcome.
+        match status {
+            302 | 501 => assert_eq!(result.unwrap_err().effect(), Effect::Unknown),
+            _ => assert!(result.unwrap().followed_unknown()),
+        }
+        server.assert_one_operation(2);
+    }
+}
+
+// B29.
+#[tokio::test(start_paused = true)]
 async fn a_200_that_is_larger_than_the_buffer_is_the_answer_although_it_is_cut_after_it() {
     let policy = steady().response_buffer(1000).build().unwrap();
     let server = ScriptedServer::new([Step::cut_fixed(200, 5000, 2000)]);

@@ -126,6 +126,26 @@ async fn a_body_that_breaks_while_it_is_read_ahead_was_not_sent() {
     server.assert_hits(0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_while_it_is_sent_may_have_been_processed() {
+    let server = ScriptedServer::always(Step::reply(200, &[], ""));
+    let client = steady_client();
+    // Nothing is read ahead, so the server gets the first bytes.
+    let policy = client.policy().to_builder().request_buffer(0);
+    let operation = client
+        .post(server.url("/payments"))
+        .body(broken_body())
+        .idempotent()
+        .policy(policy.build().unwrap());
+    let error = operation.send().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RequestBody);
+    assert_eq!(error.effect(), Effect::Unknown);
+    assert_eq!(error.stopped_by(), Some(StoppedBy::NotRetryable));
+    assert_eq!(error.key(), operation.key());
+    assert_eq!(error.attempts().len(), 1);
+    assert!(server.hits() <= 1);
+}
+
 /// A stream of bytes that can be read once.
 fn stream_of(length: usize) -> Body {
     let chunks = (0..length)

@@ -1,13 +1,15 @@
 //! Errors made from an answer say that there is one.
 
-use idempotency::{Client, Effect, Error, ErrorKind, Response};
+use idempotency::{Effect, Error, ErrorKind, Response};
 use serde_json::Value;
 
-use crate::support::{ScriptedServer, Step, client, payment, steady, steady_client};
+use crate::support::{ScriptedServer, Step, Way, payment, steady, steady_client};
 
-async fn answer(client: &Client, step: Step) -> Response {
+/// An answer to a client that keeps 20 bytes.
+async fn answer(way: Way, step: Step) -> Response {
     let server = ScriptedServer::new([step]);
-    let operation = payment(client, server.url("/payments"));
+    let client = way.client(steady().response_buffer(20).build().unwrap());
+    let operation = payment(&client, server.url("/payments"));
     operation.send().await.unwrap()
 }
 
@@ -21,49 +23,66 @@ fn assert_error(error: &Error, kind: ErrorKind, effect: Effect) {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_for_a_status_is_made_from_a_definite_answer() {
-    let declined = Step::reply(402, &[], "declined");
-    let response = answer(&steady_client(), declined).await;
-    let error = response.error_for_status().unwrap_err();
-    assert_error(&error, ErrorKind::Status, Effect::Answered);
-    assert_eq!(error.status().unwrap(), 402);
-    assert_eq!(error.response().unwrap().status(), 402);
-    let response = error.into_response().unwrap();
-    assert_eq!(response.text().await.unwrap(), "declined");
+    for way in Way::ALL {
+        let response = answer(way, Step::reply(402, &[], "declined")).await;
+        let error = response.error_for_status().unwrap_err();
+        assert_error(&error, ErrorKind::Status, Effect::Answered);
+        assert_eq!(error.status().unwrap(), 402);
+        assert_eq!(error.response().unwrap().status(), 402);
+        let response = error.into_response().unwrap();
+        assert_eq!(response.text().await.unwrap(), "declined");
 
-    let fine = answer(&steady_client(), Step::reply(302, &[], "")).await;
-    assert_eq!(fine.error_for_status().unwrap().status(), 302);
+        let fine = answer(way, Step::reply(302, &[], "")).await;
+        assert_eq!(fine.error_for_status().unwrap().status(), 302);
+    }
+}
+
+// B41, B42.
+#[tokio::test(start_paused = true)]
+async fn an_error_for_a_mismatch_has_a_kind_of_its_own() {
+    let reused = r#"{"error":{"type":"idempotency_error"}}"#;
+    for way in Way::ALL {
+        let response = answer(way, Step::reply(422, &[], reused)).await;
+        assert!(response.is_mismatch(), "{way:?}");
+        let error = response.error_for_status().unwrap_err();
+        assert_error(&error, ErrorKind::Mismatch, Effect::Answered);
+    }
 }
 
 // B43.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_decoded_is_an_answer() {
-    let page = Step::reply(201, &[("Content-Type", "text/html")], "<html>");
-    let response = answer(&steady_client(), page).await;
-    let error = response.json::<Value>().await.unwrap_err();
-    assert_error(&error, ErrorKind::Decode, Effect::Answered);
-    assert!(error.is_decode());
+    for way in Way::ALL {
+        let page = Step::reply(201, &[("Content-Type", "text/html")], "<html>");
+        let response = answer(way, page).await;
+        assert!(response.is_buffered(), "{way:?}");
+        let error = response.json::<Value>().await.unwrap_err();
+        assert_error(&error, ErrorKind::Decode, Effect::Answered);
+        assert!(error.is_decode());
+    }
 }
 
-/// An answer of 100 bytes that ends after 40, to a client that keeps 20.
-async fn cut_past_the_buffer() -> Response {
-    let small = steady().response_buffer(20).build().unwrap();
-    answer(&client(&small), Step::cut_fixed(201, 100, 40)).await
+/// An answer of 100 bytes that ends after 40.
+async fn cut_past_the_buffer(way: Way) -> Response {
+    answer(way, Step::cut_fixed(201, 100, 40)).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_lost_tail_of_a_streamed_answer_leaves_the_answer_definite() {
-    let response = cut_past_the_buffer().await;
-    assert_eq!(response.status(), 201);
-    assert!(!response.is_buffered());
-    assert_eq!(response.content_length(), Some(100));
-    let error = response.bytes().await.unwrap_err();
-    assert_error(&error, ErrorKind::Body, Effect::Answered);
-    assert!(error.is_body());
+    for way in Way::ALL {
+        let response = cut_past_the_buffer(way).await;
+        assert_eq!(response.status(), 201);
+        assert!(!response.is_buffered(), "{way:?}");
+        assert_eq!(response.content_length(), Some(100), "{way:?}");
+        let error = response.bytes().await.unwrap_err();
+        assert_error(&error, ErrorKind::Body, Effect::Answered);
+        assert!(error.is_body());
 
-    let error = cut_past_the_buffer().await.text().await.unwrap_err();
-    assert_error(&error, ErrorKind::Body, Effect::Answered);
-    let json = cut_past_the_buffer().await.json::<Value>().await;
-    assert_error(&json.unwrap_err(), ErrorKind::Body, Effect::Answered);
+        let text = cut_past_the_buffer(way).await.text().await;
+        assert_error(&text.unwrap_err(), ErrorKind::Body, Effect::Answered);
+        let json = cut_past_the_buffer(way).await.json::<Value>().await;
+        assert_error(&json.unwrap_err(), ErrorKind::Body, Effect::Answered);
+    }
 }
 
 /// What an unkeyed POST's answer, turned into an error, says of its effect.
