@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::attempt::{End, Transport, attempt};
 use super::error::{Effect, Error, ErrorKind, What};
-use super::frozen::{AttemptBody, Frozen};
+use super::frozen::{AttemptBody, Frozen, FrozenBody};
 use super::operation::{KeyInUse, Rolls, effect};
 use super::past::Past;
 use super::report::{Attempt, Report};
@@ -97,6 +97,7 @@ pub(crate) async fn execute(
     }
     loop {
         let body = run.body().await?;
+        run.refuse_contradicted_length(&body)?;
         let repeatable = !matches!(body, AttemptBody::Once(_));
         let began = Instant::now();
         let flight = job.past.set_out(job.key(), began);
@@ -185,6 +186,17 @@ impl<'a> Run<'a> {
                     self.job.contract.name(),
                 );
                 Err(self.error(ErrorKind::Key, What::Message(message), StoppedBy::KeyWindow))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The length of a streamed body is known once it is buffered, before anything was sent.
+    fn refuse_contradicted_length(&self, body: &AttemptBody) -> Result<(), Error> {
+        match (body, &self.job.frozen.body) {
+            (AttemptBody::Bytes(bytes), FrozenBody::Stream(_)) => {
+                let checked = self.job.frozen.check_length(bytes.len());
+                checked.map_err(|fault| fault.of(self.job.key.cloned()).to_error())
             }
             _ => Ok(()),
         }

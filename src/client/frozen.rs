@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, EXPECT};
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Request, Url};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::attempt::until;
 use super::error::{Effect, Error, ErrorKind, Source, What};
+use super::operation::Fault;
 use super::report::Report;
 use crate::retry::{Failure, StoppedBy};
 
@@ -138,21 +139,33 @@ impl Frozen {
         request
     }
 
-    /// The body length that the caller stated, if it contradicts the body.
-    pub(crate) fn contradicted_length(&self) -> Option<(String, usize)> {
-        let length = match &self.body {
-            FrozenBody::None => 0,
-            FrozenBody::Bytes(bytes) => bytes.len(),
-            FrozenBody::Stream(_) => return None,
+    /// The length of the body, where it is known before it is read.
+    pub(crate) fn known_length(&self) -> Option<usize> {
+        match &self.body {
+            FrozenBody::None => Some(0),
+            FrozenBody::Bytes(bytes) => Some(bytes.len()),
+            FrozenBody::Stream(_) => None,
+        }
+    }
+
+    /// Refuses a body length that the caller stated and that the body does not have: the server would wait for the rest, or take
+    /// it for the next request (RFC 9112, section 6.3).
+    pub(crate) fn check_length(&self, length: usize) -> Result<(), Fault> {
+        let agrees = |stated: &HeaderValue| {
+            let digits = stated.as_bytes().iter().all(u8::is_ascii_digit);
+            digits && stated.to_str().is_ok_and(|text| text.parse() == Ok(length))
         };
-        let stated = self.headers.get(CONTENT_LENGTH)?;
-        let agrees = stated.to_str().is_ok_and(|text| text.parse() == Ok(length));
-        (!agrees).then(|| {
-            (
-                String::from_utf8_lossy(stated.as_bytes()).into_owned(),
-                length,
-            )
-        })
+        let mut stated = self.headers.get_all(CONTENT_LENGTH).iter();
+        match stated.find(|stated| !agrees(stated)) {
+            None => Ok(()),
+            Some(stated) => Err(Fault::new(
+                ErrorKind::Builder,
+                format!(
+                    "the header content-length says {:?} and the body has {length} bytes: leave the header out",
+                    String::from_utf8_lossy(stated.as_bytes()),
+                ),
+            )),
+        }
     }
 }
 
@@ -259,5 +272,83 @@ impl http_body::Body for Resumed {
     fn size_hint(&self) -> SizeHint {
         let read = self.read.as_ref().map_or(0, |data| data.len() as u64);
         super::stream::add(self.rest.size_hint(), read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn frozen(body: impl Into<Body>) -> Frozen {
+        let mut request = Request::new(Method::POST, "http://127.0.0.1/".parse().unwrap());
+        *request.body_mut() = Some(body.into());
+        Frozen::new(request)
+    }
+
+    fn stream(chunk: Bytes) -> Body {
+        Body::wrap(http_body_util::Full::new(chunk))
+    }
+
+    /// The address of the bytes that the next attempt sends.
+    async fn sent_from(frozen: &Frozen) -> *const u8 {
+        let body = frozen.body.next(Some(100), None).await.unwrap();
+        let request = frozen.request(body, false);
+        request.body().and_then(Body::as_bytes).unwrap().as_ptr()
+    }
+
+    #[tokio::test]
+    async fn a_body_of_bytes_is_never_copied() {
+        let text = "amount=100".to_owned();
+        let (bytes, kept) = (Bytes::from(vec![b'x'; 1000]), Bytes::from_static(b"kept"));
+        for (address, frozen) in [
+            (bytes.as_ptr(), frozen(bytes.clone())),
+            (kept.as_ptr(), frozen(kept)),
+            (text.as_ptr(), frozen(text)),
+        ] {
+            for _ in 0..3 {
+                assert_eq!(sent_from(&frozen).await, address);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_copied_once_into_its_buffer() {
+        let frozen = frozen(stream(Bytes::from(vec![b'x'; 100])));
+        let address = sent_from(&frozen).await;
+        for _ in 0..3 {
+            assert_eq!(sent_from(&frozen).await, address);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_over_the_limit_is_handed_on_with_what_was_read_of_it() {
+        let frozen = frozen(stream(Bytes::from(vec![b'x'; 101])));
+        let once = frozen.body.next(Some(100), None).await.unwrap();
+        let AttemptBody::Once(body) = once else {
+            panic!("kept: {once:?}")
+        };
+        assert_eq!(body.size_hint().exact(), Some(101));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; 101]);
+        let again = frozen.body.next(Some(100), None).await.unwrap_err();
+        assert_eq!(again.stopped_by(), StoppedBy::BodyNotRepeatable);
+    }
+
+    #[test]
+    fn an_attempt_leaves_out_the_expectation_and_nothing_else() {
+        let mut frozen = frozen("amount=100");
+        let value = HeaderValue::from_static("100-continue");
+        frozen.headers.insert(EXPECT, value.clone());
+        frozen.headers.insert("x-own", value);
+        let headers = |without| {
+            let request = frozen.request(AttemptBody::None, without);
+            let names = request.headers().keys();
+            names
+                .map(|name| name.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(headers(false), ["expect", "x-own"]);
+        assert_eq!(headers(true), ["x-own"]);
     }
 }

@@ -156,11 +156,10 @@ pub(crate) fn settle(
     let asked = wanted.asked();
     let Choice { key, value } =
         choose(contract, frozen, wanted).map_err(|fault| fault.of(asked))?;
-    if let Some((stated, length)) = frozen.contradicted_length() {
-        let message = format!(
-            "the header content-length says {stated:?} and the body has {length} bytes: leave the header out"
-        );
-        return Err(Fault::new(ErrorKind::Builder, message).of(key));
+    if let Some(length) = frozen.known_length() {
+        frozen
+            .check_length(length)
+            .map_err(|fault| fault.of(key.clone()))?;
     }
     if let (Some(name), Some(value)) = (contract.key_header(), value) {
         frozen.headers.insert(name.clone(), value);
