@@ -5,6 +5,7 @@ mod answer_tail;
 mod bounded_time;
 mod definite_answers;
 mod key_window;
+mod lost_connections;
 mod no_storm;
 mod no_unsafe_repeat;
 mod nothing_hidden;
