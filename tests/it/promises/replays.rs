@@ -286,6 +286,27 @@ async fn an_operation_that_was_done_before_is_a_replay_without_its_answer() {
     }
 }
 
+// B05: a loop that asks again with the key of a stored refusal can notice.
+#[tokio::test(start_paused = true)]
+async fn a_stored_refusal_is_told_as_a_replay() {
+    for way in Way::ALL {
+        for status in [400, 402, 404, 422] {
+            let server = ScriptedServer::new([
+                Step::reply(status, &[], "declined"),
+                Step::reply(status, &[MARKED], "declined"),
+            ]);
+            let operation = payment(&client(way), &server);
+            assert_told(&operation.send().await.unwrap(), Replay::Fresh, false);
+            let again = operation.send().await.unwrap();
+            assert_told(&again, Replay::Replayed, false);
+            assert_eq!(
+                (again.status().as_u16(), again.attempts().len()),
+                (status, 1)
+            );
+        }
+    }
+}
+
 // B40: the refusal may speak of what this very operation has made. The caller can look it up.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_after_an_attempt_of_unknown_outcome_says_so() {
