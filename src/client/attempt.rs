@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use reqwest::Request;
 use tokio::time::Instant;
 
-use super::classify::{Phase, classify};
+use super::classify;
 use super::error::Source;
 use super::execute::Job;
 use super::past::Flight;
@@ -66,7 +66,9 @@ pub(crate) async fn attempt(
     let response = match sent {
         None => return fail(Failure::Timeout, direct, None),
         Some(Err(reqwest_middleware::Error::Reqwest(error))) => {
-            let failure = classify(&error, Phase::Sending);
+            let failure = classify::sending(&error, &job.frozen.url);
+            // The server's verdict on our own certificate can come after the request went out.
+            let direct = direct && (failure != Failure::Certificate || error.is_connect());
             return fail(failure, direct, Some(Source::transport(error)));
         }
         Some(Err(error)) => {

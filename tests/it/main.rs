@@ -9,3 +9,4 @@ mod decision;
 mod promises;
 mod support;
 mod support_works;
+mod transport;
