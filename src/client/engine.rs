@@ -8,6 +8,7 @@ use reqwest_middleware::Next;
 use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
+use super::classify;
 use super::error::Error;
 use super::execute::{Job, execute};
 use super::frozen::Frozen;
@@ -93,7 +94,7 @@ impl Transport for Chain<'_, '_> {
     }
 }
 
-/// The last middleware of our own clients' chains: it counts what really goes out, so that a middleware that sends requests of its
+/// The last middleware of our own clients' chains: it sees what really goes out, so that a middleware that sends requests of its
 /// own cannot pass a refused connection of those for one of the operation's.
 pub(crate) struct Sentinel;
 
@@ -105,7 +106,12 @@ impl reqwest_middleware::Middleware for Sentinel {
         extensions: &mut http::Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        Hops::count_exchange();
-        next.run(request, extensions).await
+        let url = request.url().clone();
+        Hops::begin_exchange();
+        let result = next.run(request, extensions).await;
+        if let Err(reqwest_middleware::Error::Reqwest(error)) = &result {
+            Hops::fail_exchange(classify::sending(error, &url));
+        }
+        result
     }
 }

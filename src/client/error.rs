@@ -292,7 +292,10 @@ impl Error {
     }
 
     /// Back from what the middleware chain made of it.
-    pub(crate) fn out_of_chain(error: reqwest_middleware::Error) -> Self {
+    pub(crate) fn out_of_chain(
+        error: reqwest_middleware::Error,
+        report: impl FnOnce() -> Report,
+    ) -> Self {
         let error = match error {
             reqwest_middleware::Error::Middleware(inner) => match inner.downcast::<Self>() {
                 Ok(own) => return own,
@@ -305,6 +308,7 @@ impl Error {
             Effect::Unknown,
             What::Failure(Failure::Middleware),
         )
+        .with_report(report())
         .with_source(Some(Source::middleware(error)))
     }
 

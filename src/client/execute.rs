@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::attempt::{End, Transport, attempt, until};
 use super::error::{Effect, Error, ErrorKind, What};
-use super::frozen::{AttemptBody, Frozen};
+use super::frozen::{AttemptBody, BodyFault, Frozen};
 use super::operation::{KeyInUse, Rolls};
 use super::past::Past;
 use super::report::{Attempt, Report};
@@ -44,12 +44,7 @@ impl Job<'_> {
 
     /// What is certain when there is no answer.
     fn effect(&self) -> Effect {
-        // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
-        if self.protection == Protection::GivenKey || !self.past.is_clean() {
-            Effect::Unknown
-        } else {
-            Effect::NotExecuted
-        }
+        self.past.effect(self.protection)
     }
 
     fn deadline_at(&self) -> Option<Instant> {
@@ -95,6 +90,7 @@ pub(crate) async fn execute(
 ) -> Result<Response, Error> {
     let mut run = Run::new(&job, log);
     run.refuse_forgotten_key()?;
+    run.refuse_late_call()?;
     if let Some(budget) = job.policy.budget() {
         budget.deposit(origin(job.frozen), since_epoch(job.began));
     }
@@ -188,6 +184,21 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// A middleware before ours may take its time before it calls again. Without time for an answer nothing is sent.
+    fn refuse_late_call(&mut self) -> Result<(), Error> {
+        match self.job.deadline_at() {
+            Some(deadline) if !self.log.is_empty() && Instant::now() >= deadline => Err(self
+                .error(
+                    ErrorKind::Timeout,
+                    What::Message(
+                        "the deadline passed before the operation was sent again".to_owned(),
+                    ),
+                    StoppedBy::Deadline,
+                )),
+            _ => Ok(()),
+        }
+    }
+
     async fn body(&mut self) -> Result<AttemptBody, Error> {
         let reading = self.job.frozen.body.next(self.job.body_limit());
         match until(self.job.deadline_at(), reading).await {
@@ -196,11 +207,10 @@ impl<'a> Run<'a> {
                 let report = self.closing_report(fault.stopped_by());
                 Err(fault.into_error(self.job.effect(), report))
             }
-            None => Err(self.error(
-                ErrorKind::Timeout,
-                What::Message("the request body did not end before the deadline".to_owned()),
-                StoppedBy::Deadline,
-            )),
+            None => {
+                let report = self.closing_report(StoppedBy::Deadline);
+                Err(BodyFault::Late.into_error(self.job.effect(), report))
+            }
         }
     }
 

@@ -65,6 +65,8 @@ pub(crate) enum BodyFault {
     Failed(reqwest::Error),
     /// The stream went out with an earlier attempt.
     Spent,
+    /// The stream did not end before the deadline.
+    Late,
 }
 
 impl BodyFault {
@@ -72,21 +74,30 @@ impl BodyFault {
         match self {
             Self::Failed(_) => StoppedBy::NotRetryable,
             Self::Spent => StoppedBy::BodyNotRepeatable,
+            Self::Late => StoppedBy::Deadline,
         }
     }
 
     pub(crate) fn into_error(self, effect: Effect, report: Report) -> Error {
-        let (what, source) = match self {
+        let message = |text: &str| What::Message(text.to_owned());
+        let (kind, what, source) = match self {
             Self::Failed(error) => (
+                ErrorKind::RequestBody,
                 What::Failure(Failure::RequestBody),
                 Some(Source::transport(error)),
             ),
             Self::Spent => (
-                What::Message("the body stream was used up by an earlier attempt".to_owned()),
+                ErrorKind::RequestBody,
+                message("the body stream was used up by an earlier attempt"),
+                None,
+            ),
+            Self::Late => (
+                ErrorKind::Timeout,
+                message("the request body did not end before the deadline"),
                 None,
             ),
         };
-        Error::new(ErrorKind::RequestBody, effect, what)
+        Error::new(kind, effect, what)
             .with_report(report)
             .with_source(source)
     }

@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::error::Effect;
 use super::trace;
 use crate::contract::IdempotencyKey;
-use crate::retry::Reach;
+use crate::retry::{Protection, Reach};
 
 /// The memory of one operation, shared by every `send` of it: what may have been processed already.
 ///
@@ -59,6 +60,16 @@ impl Past {
     /// Whether no attempt so far, nor one under way, can have had an effect.
     pub(crate) fn is_clean(&self) -> bool {
         !self.may_be_processed() && self.in_flight.load(Ordering::Acquire) == 0
+    }
+
+    /// What is certain of the operation when there is no answer.
+    pub(crate) fn effect(&self, protection: Protection) -> Effect {
+        // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
+        if protection == Protection::GivenKey || !self.is_clean() {
+            Effect::Unknown
+        } else {
+            Effect::NotExecuted
+        }
     }
 
     /// When the first attempt set out, on the wall's clock. The same at every call.

@@ -6,6 +6,7 @@
 
 mod bodies;
 mod decision;
+mod middleware;
 mod promises;
 mod support;
 mod support_works;
