@@ -136,21 +136,23 @@ impl Frozen {
         request
     }
 
-    /// The body length that the caller stated, if it contradicts the body.
+    /// The body length that the caller stated, if it contradicts the body or is none (RFC 9110, section 8.6: one line, digits only).
     pub(crate) fn contradicted_length(&self) -> Option<(String, usize)> {
         let length = match &self.body {
             FrozenBody::None => 0,
             FrozenBody::Bytes(bytes) => bytes.len(),
             FrozenBody::Stream(_) => return None,
         };
-        let stated = self.headers.get(CONTENT_LENGTH)?;
-        let agrees = stated.to_str().is_ok_and(|text| text.parse() == Ok(length));
-        (!agrees).then(|| {
-            (
-                String::from_utf8_lossy(stated.as_bytes()).into_owned(),
-                length,
-            )
-        })
+        let lines = self.headers.get_all(CONTENT_LENGTH).iter();
+        let lines: Vec<_> = lines
+            .map(|line| String::from_utf8_lossy(line.as_bytes()))
+            .collect();
+        let is_number = |line: &str| line.bytes().all(|byte| byte.is_ascii_digit());
+        match &lines[..] {
+            [] => None,
+            [line] if is_number(line) && line.parse() == Ok(length) => None,
+            lines => Some((lines.join(", "), length)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod answer_inside;
 mod answer_tail;
 mod key_window;
+mod no_secret;
 mod no_unsafe_repeat;
 mod one_key;
 mod own_key;

@@ -153,6 +153,7 @@ fn faults() -> Vec<Fault> {
 /// B24, B25, B29, B32: retried with the key, never without end, and never called "not executed".
 #[tokio::test(start_paused = true)]
 async fn with_a_key_every_fault_of_unknown_outcome_is_retried_within_the_attempts() {
+    let client = client(3);
     for Fault {
         name,
         step,
@@ -162,7 +163,7 @@ async fn with_a_key_every_fault_of_unknown_outcome_is_retried_within_the_attempt
     } in faults()
     {
         let server = ScriptedServer::always(step);
-        let operation = client(3)
+        let operation = client
             .post(server.url("/orders"))
             .body("amount=100")
             .idempotent();
@@ -189,6 +190,7 @@ async fn with_a_key_every_fault_of_unknown_outcome_is_retried_within_the_attempt
 /// B13, B33: a POST without a key goes out once. What comes after the head is the caller's to read, as in reqwest.
 #[tokio::test(start_paused = true)]
 async fn without_a_key_no_fault_of_unknown_outcome_is_retried() {
+    let client = client(3);
     for Fault {
         name,
         step,
@@ -198,7 +200,7 @@ async fn without_a_key_no_fault_of_unknown_outcome_is_retried() {
     } in faults()
     {
         let server = ScriptedServer::always(step);
-        let sent = client(3)
+        let sent = client
             .post(server.url("/orders"))
             .body("amount=100")
             .send()

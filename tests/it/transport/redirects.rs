@@ -47,10 +47,11 @@ fn unsafe_requests() -> impl Iterator<Item = (&'static str, bool)> {
 /// B74: what would become a GET is the answer instead.
 #[tokio::test(start_paused = true)]
 async fn a_redirect_that_changes_the_method_is_the_answer() {
+    let client = client(4);
     for (method, keyed) in unsafe_requests() {
         for status in [301, 302, 303] {
             let server = ScriptedServer::new([redirect(status, "/orders/1")]);
-            assert_answer(&client(4), method, &server.url("/orders"), keyed, status).await;
+            assert_answer(&client, method, &server.url("/orders"), keyed, status).await;
             server.assert_hits(1);
         }
     }
@@ -58,11 +59,12 @@ async fn a_redirect_that_changes_the_method_is_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_redirect_that_keeps_method_and_origin_is_followed_with_the_same_key_and_body() {
+    let client = client(4);
     for (method, keyed) in unsafe_requests() {
         for status in [307, 308] {
             let server =
                 ScriptedServer::new([redirect(status, "/v2/orders"), Step::reply(201, &[], "")]);
-            assert_answer(&client(4), method, &server.url("/orders"), keyed, 201).await;
+            assert_answer(&client, method, &server.url("/orders"), keyed, 201).await;
             server.assert_hits(2);
             let [first, second] = server.arrivals().try_into().unwrap();
             assert_eq!((&*first.target, &*second.target), ("/orders", "/v2/orders"));
@@ -82,11 +84,12 @@ async fn a_redirect_that_keeps_method_and_origin_is_followed_with_the_same_key_a
 /// B75: neither the key nor any header goes to somebody else.
 #[tokio::test(start_paused = true)]
 async fn a_redirect_to_another_origin_is_the_answer_and_nothing_goes_there() {
+    let client = client(4);
     for (method, keyed) in unsafe_requests() {
         for status in [301, 302, 303, 307, 308] {
             let other = ScriptedServer::new([]);
             let server = ScriptedServer::new([redirect(status, &other.url("/orders"))]);
-            assert_answer(&client(4), method, &server.url("/orders"), keyed, status).await;
+            assert_answer(&client, method, &server.url("/orders"), keyed, status).await;
             server.assert_hits(1);
             assert_eq!((other.hits(), other.connections()), (0, 0));
         }
