@@ -59,12 +59,13 @@ impl Engine {
             rolls: &self.rolls,
             trusted: self.trusted,
             began,
+            span: &span,
         };
         let run = pin!(execute(job, transport, log));
         if span.is_disabled() {
             return run.await;
         }
-        run.instrument(span).await
+        run.instrument(span.clone()).await
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::Request;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::attempt::{End, Transport, attempt, until};
 use super::error::{Effect, Error, ErrorKind, What};
@@ -35,6 +36,7 @@ pub(crate) struct Job<'a> {
     pub(crate) trusted: bool,
     /// When the operation began: now, or earlier where a middleware before ours calls a second time.
     pub(crate) began: Instant,
+    pub(crate) span: &'a Span,
 }
 
 impl Job<'_> {
@@ -98,7 +100,7 @@ pub(crate) async fn execute(
         let body = run.body().await?;
         let repeatable = !matches!(body, AttemptBody::Once(_));
         let began = Instant::now();
-        let flight = job.past.set_out(job.key(), began);
+        let flight = job.past.set_out(job.key(), job.span, began);
         let request = job.request(body, run.without_expect);
         let expects = job.frozen.expects_continue && !run.without_expect;
         let sending = transport.send(request);

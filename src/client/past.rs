@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::error::Effect;
 use super::trace;
@@ -36,6 +37,7 @@ impl Past {
     pub(crate) fn set_out<'a>(
         &'a self,
         key: Option<&'a IdempotencyKey>,
+        span: &'a Span,
         now: Instant,
     ) -> Flight<'a> {
         self.first_sent.get_or_init(|| now);
@@ -43,6 +45,7 @@ impl Past {
         Flight {
             past: self,
             key,
+            span,
             landed: false,
         }
     }
@@ -101,6 +104,8 @@ impl Past {
 pub(crate) struct Flight<'a> {
     past: &'a Past,
     key: Option<&'a IdempotencyKey>,
+    /// The operation's: when its future is dropped, nothing else enters it.
+    span: &'a Span,
     landed: bool,
 }
 
@@ -129,7 +134,7 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.landed {
-            trace::dropped(self.key);
+            self.span.in_scope(|| trace::dropped(self.key));
             self.past.unknown.store(true, Ordering::Release);
         }
         self.past.in_flight.fetch_sub(1, Ordering::AcqRel);
