@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use reqwest::Request;
 use tokio::time::Instant;
 
-use super::classify::{Phase, classify};
+use super::classify;
 use super::error::Source;
 use super::execute::Job;
 use super::past::Flight;
@@ -52,21 +52,21 @@ pub(crate) async fn attempt(
     flight: &Flight<'_>,
     ends: Option<Instant>,
 ) -> End {
-    let (sent, direct) = {
+    let (sent, hops) = {
         let hops = Hops::new(&job.frozen.method, job.past);
         let mut sending = pin!(HOPS.scope(hops, sending));
         let sent = until(ends, sending.as_mut()).await;
-        let hops = sending.as_mut().take_value();
-        (
-            sent,
-            job.trusted && hops.is_none_or(|hops| hops.is_direct()),
-        )
+        (sent, sending.as_mut().take_value().unwrap_or_default())
     };
     let fail = |failure, direct, source| End::failed(job, failure, direct, source);
     let response = match sent {
-        None => return fail(Failure::Timeout, direct, None),
+        None => return fail(Failure::Timeout, false, None),
         Some(Err(reqwest_middleware::Error::Reqwest(error))) => {
-            let failure = classify(&error, Phase::Sending);
+            let failure = classify::sending(&error, &job.frozen.url);
+            // The server's verdict on our own certificate can come after the request went out.
+            let direct = job.trusted
+                && hops.is_direct_failure(failure)
+                && (failure != Failure::Certificate || error.is_connect());
             return fail(failure, direct, Some(Source::transport(error)));
         }
         Some(Err(error)) => {
@@ -76,7 +76,7 @@ pub(crate) async fn attempt(
     };
     let sent = SentAs {
         expected_continue,
-        direct,
+        direct: job.trusted && hops.is_direct(),
     };
     take(job, flight, response, sent, ends).await
 }

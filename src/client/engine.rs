@@ -8,6 +8,7 @@ use reqwest_middleware::Next;
 use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
+use super::classify;
 use super::error::Error;
 use super::execute::{Job, execute};
 use super::frozen::Frozen;
@@ -58,12 +59,13 @@ impl Engine {
             rolls: &self.rolls,
             trusted: self.trusted,
             began,
+            span: &span,
         };
         let run = pin!(execute(job, transport, log));
         if span.is_disabled() {
             return run.await;
         }
-        run.instrument(span).await
+        run.instrument(span.clone()).await
     }
 }
 
@@ -93,7 +95,7 @@ impl Transport for Chain<'_, '_> {
     }
 }
 
-/// The last middleware of our own clients' chains: it counts what really goes out, so that a middleware that sends requests of its
+/// The last middleware of our own clients' chains: it sees what really goes out, so that a middleware that sends requests of its
 /// own cannot pass a refused connection of those for one of the operation's.
 pub(crate) struct Sentinel;
 
@@ -105,7 +107,12 @@ impl reqwest_middleware::Middleware for Sentinel {
         extensions: &mut http::Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        Hops::count_exchange();
-        next.run(request, extensions).await
+        let url = request.url().clone();
+        Hops::begin_exchange();
+        let result = next.run(request, extensions).await;
+        if let Err(reqwest_middleware::Error::Reqwest(error)) = &result {
+            Hops::fail_exchange(classify::sending(error, &url));
+        }
+        result
     }
 }

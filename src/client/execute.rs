@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::Request;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::attempt::{End, Transport, attempt};
 use super::error::{Effect, Error, ErrorKind, What};
 use super::frozen::{AttemptBody, Frozen, FrozenBody};
-use super::operation::{KeyInUse, Rolls, effect};
+use super::operation::{KeyInUse, Rolls};
 use super::past::Past;
 use super::report::{Attempt, Report};
 use super::response::{Meta, Response};
@@ -35,6 +36,7 @@ pub(crate) struct Job<'a> {
     pub(crate) trusted: bool,
     /// When the operation began: now, or earlier where a middleware before ours calls a second time.
     pub(crate) began: Instant,
+    pub(crate) span: &'a Span,
 }
 
 impl Job<'_> {
@@ -44,7 +46,7 @@ impl Job<'_> {
 
     /// What is certain when there is no answer.
     fn effect(&self) -> Effect {
-        effect(self.key, self.past)
+        self.past.effect(self.protection)
     }
 
     fn deadline_at(&self) -> Option<Instant> {
@@ -90,6 +92,7 @@ pub(crate) async fn execute(
 ) -> Result<Response, Error> {
     let mut run = Run::new(&job, log);
     run.refuse_forgotten_key()?;
+    run.refuse_late_call()?;
     // A second call by a middleware before ours is the same operation.
     let is_first_call = run.log.is_empty();
     if let Some(budget) = job.policy.budget().filter(|_| is_first_call) {
@@ -100,7 +103,7 @@ pub(crate) async fn execute(
         run.refuse_contradicted_length(&body)?;
         let repeatable = !matches!(body, AttemptBody::Once(_));
         let began = Instant::now();
-        let flight = job.past.set_out(job.key(), began);
+        let flight = job.past.set_out(job.key(), job.span, began);
         let request = job.request(body, run.without_expect);
         let expects = job.frozen.expects_continue && !run.without_expect;
         let sending = transport.send(request);
@@ -198,6 +201,21 @@ impl<'a> Run<'a> {
                 let checked = self.job.frozen.check_length(bytes.len());
                 checked.map_err(|fault| fault.of(self.job.key.cloned()).to_error())
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// A middleware before ours may take its time before it calls again. Without time for an answer nothing is sent.
+    fn refuse_late_call(&mut self) -> Result<(), Error> {
+        match self.job.deadline_at() {
+            Some(deadline) if !self.log.is_empty() && Instant::now() >= deadline => Err(self
+                .error(
+                    ErrorKind::Timeout,
+                    What::Message(
+                        "the deadline passed before the operation was sent again".to_owned(),
+                    ),
+                    StoppedBy::Deadline,
+                )),
             _ => Ok(()),
         }
     }

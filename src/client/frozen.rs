@@ -75,9 +75,9 @@ pub(crate) enum BodyFault {
 impl BodyFault {
     pub(crate) fn stopped_by(&self) -> StoppedBy {
         match self {
-            Self::Late => StoppedBy::Deadline,
             Self::Failed(_) => StoppedBy::NotRetryable,
             Self::Spent => StoppedBy::BodyNotRepeatable,
+            Self::Late => StoppedBy::Deadline,
         }
     }
 

@@ -13,7 +13,7 @@ use super::engine::{Direct, Engine};
 use super::error::{Effect, Error, ErrorKind};
 use super::frozen::{Frozen, FrozenBody};
 use super::idempotent::IdempotentRequest;
-use super::operation::{Fault, KeyInUse, Overrides, Ticket, Wanted, effect};
+use super::operation::{Course, Fault, KeyInUse, Overrides, Ticket, Wanted, protection};
 use super::past::Past;
 use super::pending::Pending;
 use super::report::Report;
@@ -199,54 +199,60 @@ impl Client {
     ) -> Result<Response, Error> {
         let policy = overrides.policy.as_ref().unwrap_or(self.policy());
         let stall = policy.stall_timeout();
+        let course = Arc::new(Course::begin(Arc::clone(&past)));
         // The chain takes a request once; a stream that could be sent again has to be read for that before it enters.
         let limit = match (&frozen.body, &key) {
             (FrozenBody::Stream(_), Some(_)) => Some(policy.request_buffer()),
             _ => None,
         };
-        let began = Instant::now();
         let deadline = overrides.deadline.or(policy.deadline());
-        let ends = deadline.and_then(|deadline| began.checked_add(deadline));
-        let body = frozen.body.next(limit, ends).await.map_err(|fault| {
-            let report = Report {
-                key: key.as_ref().map(|key| key.key.clone()),
-                stopped_by: Some(fault.stopped_by()),
-                ..Report::empty()
-            };
-            fault.into_error(effect(key.as_ref(), &past), report)
-        })?;
+        let deadline = deadline.and_then(|deadline| course.began.checked_add(deadline));
+        let body = match frozen.body.next(limit, deadline).await {
+            Ok(body) => body,
+            Err(fault) => {
+                let effect = past.effect(protection(&frozen.method, key.as_ref()));
+                let report = Report {
+                    stopped_by: Some(fault.stopped_by()),
+                    followed_unknown: key.is_some() && past.is_unknown(),
+                    ..outer(key.as_ref(), &course)
+                };
+                return Err(fault.into_error(effect, report));
+            }
+        };
         let wanted = Wanted::again(key.clone());
-        let ticket = Ticket::begun(wanted, overrides, past, began);
         let mut extensions = http::Extensions::new();
-        extensions.insert(ticket.clone());
+        let mut ticket = Ticket::new(wanted, overrides, past);
+        ticket.course = Some(Arc::clone(&course));
+        extensions.insert(ticket);
         let request = frozen.request(body, false);
-        let response = chain
+        match chain
             .execute_with_extensions(request, &mut extensions)
             .await
-            .map_err(|error| {
-                let report = || Report {
-                    key: key.as_ref().map(|key| key.key.clone()),
-                    attempts: ticket.attempts(),
-                    ..Report::empty()
-                };
-                Error::out_of_chain(error, report)
-            })?;
-        Ok(adopt(response, key, stall))
+        {
+            Ok(response) => Ok(adopt(response, stall, || outer(key.as_ref(), &course))),
+            Err(error) => Err(Error::out_of_chain(error, || outer(key.as_ref(), &course))),
+        }
+    }
+}
+
+/// The report for what a middleware of the caller's has answered or failed with by itself: what is known from outside of the loop.
+fn outer(key: Option<&KeyInUse>, course: &Course) -> Report {
+    Report {
+        key: key.map(|key| key.key.clone()),
+        attempts: course.log(),
+        ..Report::empty()
     }
 }
 
 /// A response that came out of a middleware chain. Where a middleware answered by itself there is no report in it.
 fn adopt(
     mut response: reqwest::Response,
-    key: Option<KeyInUse>,
     stall: std::time::Duration,
+    report: impl FnOnce() -> Report,
 ) -> Response {
     let meta = response.extensions_mut().remove::<Meta>();
     let meta = meta.unwrap_or_else(|| Meta {
-        report: Report {
-            key: key.map(|key| key.key),
-            ..Report::empty()
-        },
+        report: report(),
         effect: Effect::Unknown,
         mismatch: false,
         stall,

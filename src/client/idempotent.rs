@@ -158,7 +158,7 @@ impl IdempotentRequest {
         async move {
             match frozen {
                 Ok(frozen) => client.execute(frozen, key, overrides, past).await,
-                Err(fault) => Err(fault.to_error()),
+                Err(fault) => Err(fault.to_error_after(&past)),
             }
         }
     }

@@ -1,16 +1,14 @@
 //! The loop as a middleware, for clients that other people built.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::{Extensions, Method};
 use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
-use tokio::time::Instant;
 
 use super::engine::{Chain, Engine};
-use super::error::ErrorKind;
 use super::frozen::Frozen;
-use super::operation::{Course, Fault, Identity, Overrides, Ticket, TicketInner, Wanted, settle};
+use super::operation::{Overrides, Ticket, Wanted, settle};
 use super::past::Past;
 use super::redirect::Hops;
 use crate::contract::{Contract, IdempotencyKey, KeySource};
@@ -20,7 +18,8 @@ use crate::retry::RetryPolicy;
 ///
 /// Requests are keyed by [`RequestBuilderExt::idempotent`], by a key header that they carry already, or all of them by
 /// [`key_posts_and_patches`](Self::key_posts_and_patches). Middlewares added before this one run once per operation, those after it
-/// once per attempt. The response carries a [`Report`](crate::Report) in its extensions; an error is this crate's inside
+/// once per attempt. One of the former that calls the rest of the chain again with the same extensions, with a fresh access token
+/// for example, goes on with the same operation: same key, same deadline, one attempt list. The response carries a [`Report`](crate::Report) in its extensions; an error is this crate's inside
 /// reqwest-middleware's ([`Error::from_middleware`](crate::Error::from_middleware)).
 ///
 /// # Examples
@@ -105,8 +104,8 @@ impl IdempotencyMiddleware {
         self
     }
 
-    /// The ticket of this call: the one that is there, or a new one, which is left there for a second call.
-    fn ticket(&self, request: &Request, extensions: &mut Extensions) -> Ticket {
+    /// The ticket that is there, or a new one.
+    fn ticket(&self, request: &Request, extensions: &Extensions) -> Ticket {
         if let Some(ticket) = extensions.get::<Ticket>() {
             return ticket.clone();
         }
@@ -118,32 +117,7 @@ impl IdempotencyMiddleware {
         } else {
             Wanted::Own
         };
-        let ticket = Ticket::new(wanted, Overrides::default(), Arc::new(Past::default()));
-        extensions.insert(ticket.clone());
-        ticket
-    }
-}
-
-/// Where an operation stands that is called for the second time. Refuses to lend its key to another request.
-fn course(ticket: &TicketInner, frozen: &Frozen, keyed: bool) -> Result<Course, Fault> {
-    let identity = Identity::of(frozen);
-    let before = ticket
-        .course
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    match before {
-        Some(course) if course.identity == identity => Ok(course),
-        Some(_) if keyed => Err(Fault::new(
-            ErrorKind::Key,
-            "the key in these extensions belongs to another request: method, URL or body differ"
-                .to_owned(),
-        )),
-        _ => Ok(Course {
-            identity,
-            began: ticket.began.unwrap_or_else(Instant::now),
-            log: Vec::new(),
-        }),
+        Ticket::new(wanted, Overrides::default(), Arc::new(Past::default()))
     }
 }
 
@@ -155,24 +129,27 @@ impl Middleware for IdempotencyMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        let Ticket(ticket) = self.ticket(&request, extensions);
-        if Hops::inside(&ticket.past) {
+        let mut ticket = self.ticket(&request, extensions);
+        if Hops::inside(ticket.past()) {
             return next.run(request, extensions).await;
         }
-        let overrides = &ticket.overrides;
+        let operation = Arc::clone(&ticket.operation);
+        let overrides = &operation.overrides;
         let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
         let mut frozen = Frozen::new(request);
-        let settled = settle(contract, &mut frozen, ticket.wanted.clone())
-            .and_then(|key| course(&ticket, &frozen, key.is_some()).map(|course| (key, course)));
+        let settled = settle(contract, &mut frozen, operation.wanted.clone()).and_then(|key| {
+            ticket
+                .call(&frozen, key.is_some())
+                .map(|course| (key, course))
+        });
         let (key, course) = match settled {
             Ok(settled) => settled,
-            Err(fault) => return fault.to_error().into_chain(self.transparent),
+            Err(fault) => {
+                let error = fault.to_error_after(&operation.past);
+                return error.into_chain(self.transparent);
+            }
         };
-        let Course {
-            identity,
-            began,
-            log,
-        } = course;
+        extensions.insert(ticket);
         let mut chain = Chain {
             next,
             pristine: extensions.clone(),
@@ -184,19 +161,14 @@ impl Middleware for IdempotencyMiddleware {
                 &frozen,
                 key.as_ref(),
                 overrides,
-                &ticket.past,
+                &course.past,
                 &mut chain,
-                (began, log),
+                (course.began, course.log()),
             )
             .await;
-        let report = match &result {
-            Ok(response) => response.report(),
-            Err(error) => error.report(),
-        };
-        *ticket.course.lock().unwrap_or_else(PoisonError::into_inner) = Some(Course {
-            identity,
-            began,
-            log: report.attempts().to_vec(),
+        course.set_log(match &result {
+            Ok(response) => response.attempts(),
+            Err(error) => error.attempts(),
         });
         match result {
             Ok(response) => Ok(response.into_reqwest()),

@@ -1,7 +1,7 @@
 //! What makes a request an operation: its key, and what is said of it beyond the request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use http::{HeaderValue, Method};
 use reqwest::Url;
 use tokio::time::Instant;
 
-use super::error::{Effect, Error, ErrorKind, Source, What};
+use super::error::{Error, ErrorKind, Source, What};
 use super::frozen::{Frozen, FrozenBody};
 use super::past::Past;
 use super::report::{Attempt, Report};
@@ -105,12 +105,18 @@ impl Fault {
     }
 
     pub(crate) fn to_error(&self) -> Error {
+        self.to_error_after(&Past::default())
+    }
+
+    /// The error of a call that sent nothing, of an operation that may have been sent before.
+    pub(crate) fn to_error_after(&self, past: &Past) -> Error {
         // A key that the caller brought may have been sent before: that this call sent nothing proves nothing about it.
-        let effect = match &self.key {
-            _ if self.unreadable => Effect::Unknown,
-            Some(key) if !key.drawn => Effect::Unknown,
-            _ => Effect::NotExecuted,
-        };
+        let given = self.unreadable || self.key.as_ref().is_some_and(|key| !key.drawn);
+        let effect = past.effect(if given {
+            Protection::GivenKey
+        } else {
+            Protection::DrawnKey
+        });
         let report = Report {
             key: self.key.as_ref().map(|key| key.key.clone()),
             ..Report::empty()
@@ -132,16 +138,6 @@ pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection 
         Some(_) => Protection::GivenKey,
         None if method.is_idempotent() => Protection::Method,
         None => Protection::None,
-    }
-}
-
-/// What is certain of an operation that has no answer.
-pub(crate) fn effect(key: Option<&KeyInUse>, past: &Past) -> Effect {
-    // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
-    if key.is_some_and(|key| !key.drawn) || !past.is_clean() {
-        Effect::Unknown
-    } else {
-        Effect::NotExecuted
     }
 }
 
@@ -284,62 +280,104 @@ pub(crate) struct Overrides {
 
 /// An operation on its way through a middleware chain, in the caller's extensions.
 ///
-/// A middleware before ours that calls the rest of the chain twice finds it there the second time, and the same operation goes on:
-/// same key, same past, same deadline.
+/// It comes there before the first call, and copies of the request share it: they are the same operation, with the same key and
+/// the same past.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticket(pub(crate) Arc<TicketInner>);
+pub(crate) struct Ticket {
+    pub(crate) operation: Arc<TicketInner>,
+    /// The call under way. A middleware before ours that calls the rest of the chain twice finds it here the second time, and the
+    /// call goes on: same attempt list, same deadline. A copy of the request made before it is sent has a call of its own.
+    pub(crate) course: Option<Arc<Course>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct TicketInner {
     pub(crate) wanted: Wanted,
     pub(crate) overrides: Overrides,
     pub(crate) past: Arc<Past>,
-    /// When the operation began, where that was before the chain.
-    pub(crate) began: Option<Instant>,
-    pub(crate) course: Mutex<Option<Course>>,
+    /// The request to which the key belongs.
+    owner: OnceLock<Identity>,
 }
 
 impl Ticket {
     pub(crate) fn new(wanted: Wanted, overrides: Overrides, past: Arc<Past>) -> Self {
-        Self::of(wanted, overrides, past, None)
+        let owner = OnceLock::new();
+        Self {
+            operation: Arc::new(TicketInner {
+                wanted,
+                overrides,
+                past,
+                owner,
+            }),
+            course: None,
+        }
     }
 
-    /// The ticket of an operation that has begun already.
-    pub(crate) fn begun(
-        wanted: Wanted,
-        overrides: Overrides,
-        past: Arc<Past>,
-        began: Instant,
-    ) -> Self {
-        Self::of(wanted, overrides, past, Some(began))
+    /// The past of the call under way, or that with which one would begin.
+    pub(crate) fn past(&self) -> &Past {
+        let course = self.course.as_ref();
+        course.map_or(&self.operation.past, |course| &course.past)
     }
 
-    fn of(wanted: Wanted, overrides: Overrides, past: Arc<Past>, began: Option<Instant>) -> Self {
-        Self(Arc::new(TicketInner {
-            wanted,
-            overrides,
-            past,
-            began,
-            course: Mutex::new(None),
-        }))
-    }
-
-    /// The attempts that were made so far.
-    pub(crate) fn attempts(&self) -> Vec<Attempt> {
-        let course = self.0.course.lock().unwrap_or_else(PoisonError::into_inner);
-        course
-            .as_ref()
-            .map(|course| course.log.clone())
-            .unwrap_or_default()
+    /// The call that this request continues, or a new one, which is left in the ticket. Refuses to lend a key to another request.
+    pub(crate) fn call(&mut self, frozen: &Frozen, keyed: bool) -> Result<Arc<Course>, Fault> {
+        let identity = Identity::of(frozen);
+        if keyed && *self.operation.owner.get_or_init(|| identity.clone()) != identity {
+            return Err(Fault::new(
+                ErrorKind::Key,
+                "the key in these extensions belongs to another request: method, URL or body differ"
+                    .to_owned(),
+            ));
+        }
+        if let Some(course) = &self.course
+            && *course.identity.get_or_init(|| identity.clone()) == identity
+        {
+            return Ok(Arc::clone(course));
+        }
+        // Without a key the caller's extensions are no sign that two requests are one operation.
+        let past = if keyed {
+            Arc::clone(&self.operation.past)
+        } else {
+            Arc::new(Past::default())
+        };
+        let course = Arc::new(Course::begin(past));
+        let _ = course.identity.set(identity);
+        self.course = Some(Arc::clone(&course));
+        Ok(course)
     }
 }
 
-/// How an operation has gone so far.
+/// How one call of an operation has gone so far.
 #[derive(Debug)]
 pub(crate) struct Course {
-    pub(crate) identity: Identity,
+    /// The request, once it has come through the middlewares before ours.
+    identity: OnceLock<Identity>,
+    pub(crate) past: Arc<Past>,
     pub(crate) began: Instant,
-    pub(crate) log: Vec<Attempt>,
+    log: Mutex<Vec<Attempt>>,
+}
+
+impl Course {
+    pub(crate) fn begin(past: Arc<Past>) -> Self {
+        Self {
+            identity: OnceLock::new(),
+            past,
+            began: Instant::now(),
+            log: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> Vec<Attempt> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn set_log(&self, log: &[Attempt]) {
+        log.clone_into(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Attempt>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What may not change between two calls of the same operation.

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tracing::Span;
 
+use super::error::Effect;
 use super::trace;
 use crate::contract::IdempotencyKey;
-use crate::retry::Reach;
+use crate::retry::{Protection, Reach};
 
 /// The memory of one operation, shared by every `send` of it: what may have been processed already.
 ///
@@ -35,6 +37,7 @@ impl Past {
     pub(crate) fn set_out<'a>(
         &'a self,
         key: Option<&'a IdempotencyKey>,
+        span: &'a Span,
         now: Instant,
     ) -> Flight<'a> {
         self.first_sent.get_or_init(|| now);
@@ -42,6 +45,7 @@ impl Past {
         Flight {
             past: self,
             key,
+            span,
             landed: false,
         }
     }
@@ -59,6 +63,16 @@ impl Past {
     /// Whether no attempt so far, nor one under way, can have had an effect.
     pub(crate) fn is_clean(&self) -> bool {
         !self.may_be_processed() && self.in_flight.load(Ordering::Acquire) == 0
+    }
+
+    /// What is certain of the operation when there is no answer.
+    pub(crate) fn effect(&self, protection: Protection) -> Effect {
+        // A key that the caller brought may have been sent before, by somebody whose attempts we cannot see.
+        if protection == Protection::GivenKey || !self.is_clean() {
+            Effect::Unknown
+        } else {
+            Effect::NotExecuted
+        }
     }
 
     /// When the first attempt set out, on the wall's clock. The same at every call.
@@ -90,6 +104,8 @@ impl Past {
 pub(crate) struct Flight<'a> {
     past: &'a Past,
     key: Option<&'a IdempotencyKey>,
+    /// The operation's: when its future is dropped, nothing else enters it.
+    span: &'a Span,
     landed: bool,
 }
 
@@ -118,7 +134,7 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.landed {
-            trace::dropped(self.key);
+            self.span.in_scope(|| trace::dropped(self.key));
             self.past.unknown.store(true, Ordering::Release);
         }
         self.past.in_flight.fetch_sub(1, Ordering::AcqRel);

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use reqwest::{Request, Url};
+use reqwest::Request;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Effect, Error, ErrorKind, What};
@@ -14,6 +14,7 @@ use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
 use super::operation::{Fault, KeyInUse, Wanted};
 use super::past::Past;
+use super::url::sealed::Sealed as _;
 use crate::contract::{Contract, IdempotencyKey};
 
 /// An operation as it can be saved before it is sent, and taken up after a restart by [`Client::resume`].
@@ -172,7 +173,7 @@ impl Pending {
                 HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad("header value"))?;
             headers.append(name, value);
         }
-        let url = Url::parse(&self.url).map_err(|_| bad("URL"))?;
+        let url = self.url.as_str().into_url().map_err(|_| bad("URL"))?;
         let mut request = Request::new(method, url);
         *request.headers_mut() = headers;
         *request.body_mut() = self

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::attempt::until;
-use super::classify::{Phase, classify};
+use super::classify;
 use super::error::Source;
 use crate::retry::Failure;
 
@@ -51,13 +51,13 @@ impl Reader {
         ends: Option<Instant>,
     ) -> Result<(), Failure> {
         if let Some(error) = &self.broken {
-            return Err(classify(error, Phase::Reading));
+            return Err(classify::reading(error));
         }
         while !self.complete && self.so_far().len() <= limit {
             match until(ends, self.response.chunk()).await {
                 None => return Err(Failure::Stalled),
                 Some(Err(error)) => {
-                    let failure = classify(&error, Phase::Reading);
+                    let failure = classify::reading(&error);
                     self.broken = Some(error.without_url());
                     return Err(failure);
                 }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use reqwest::redirect::{Attempt, Policy};
 
 use super::past::Past;
+use crate::retry::Failure;
 
 /// How many redirects of one attempt are followed, as in reqwest.
 const MAX_HOPS: usize = 10;
@@ -27,6 +28,8 @@ pub(crate) struct Hops {
     exchanges: Cell<u32>,
     /// Which operation it is of: the address of its past.
     operation: usize,
+    /// How the last exchange failed, where it did.
+    failure: Cell<Option<Failure>>,
 }
 
 impl Hops {
@@ -38,7 +41,7 @@ impl Hops {
         }
     }
 
-    /// Whether a failure of this attempt can only be its first hop's, on a client with this redirect policy.
+    /// Whether the answer of this attempt can only be its first hop's, on a client with this redirect policy.
     pub(crate) fn is_direct(&self) -> bool {
         !self.followed.get() && self.exchanges.get() <= 1
     }
@@ -49,10 +52,26 @@ impl Hops {
             .unwrap_or(false)
     }
 
-    /// Counts one exchange of this attempt below the middlewares that run once per attempt.
-    pub(crate) fn count_exchange() {
-        // Outside of an attempt there is nothing to count for.
-        let _ = HOPS.try_with(|hops| hops.exchanges.set(hops.exchanges.get().saturating_add(1)));
+    /// Whether this failure of this attempt can only be its first hop's.
+    ///
+    /// A middleware that runs once per attempt may send requests of its own, over another client. If such a one fails, the
+    /// operation's own exchange either did not take place, or did not fail in the same way.
+    pub(crate) fn is_direct_failure(&self, failure: Failure) -> bool {
+        self.is_direct() && (self.exchanges.get() == 0 || self.failure.get() == Some(failure))
+    }
+
+    /// Takes note that an exchange of this attempt begins, below the middlewares that run once per attempt.
+    pub(crate) fn begin_exchange() {
+        // Outside of an attempt there is nothing to take note for.
+        let _ = HOPS.try_with(|hops| {
+            hops.exchanges.set(hops.exchanges.get().saturating_add(1));
+            hops.failure.set(None);
+        });
+    }
+
+    /// Takes note of how the exchange failed.
+    pub(crate) fn fail_exchange(failure: Failure) {
+        let _ = HOPS.try_with(|hops| hops.failure.set(Some(failure)));
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use tracing::Span;
 
 use super::frozen::Frozen;
 use super::report::Attempt;
 use crate::contract::{IdempotencyKey, KeyDigest};
-use crate::retry::{StoppedBy, Verdict};
+use crate::retry::{Failure, StoppedBy, Verdict};
 
 /// The span of one operation. Every attempt is an event in it.
 pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Span {
@@ -41,7 +42,7 @@ pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<St
         "http.response.status_code" = attempt.status.map(|status| status.as_u16()),
         // OpenTelemetry wants it from the first resend on.
         "http.request.resend_count" = (resend_count > 0).then_some(resend_count),
-        "error.type" = attempt.failure.map(crate::retry::Failure::name),
+        "error.type" = error_type(attempt),
         "idempotency.verdict" = name(verdict),
         "idempotency.reach" = %attempt.reach,
         "idempotency.attempt_ms" = millis(attempt.took),
@@ -50,6 +51,17 @@ pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<St
         "idempotency.not_retried_because" = stopped_by.map(tracing::field::display),
         "attempt ended"
     );
+}
+
+/// OpenTelemetry wants the status where that is the error.
+fn error_type(attempt: &Attempt) -> Option<&str> {
+    let failure = attempt.failure.map(Failure::name);
+    let status = attempt.status.as_ref();
+    failure.or_else(|| {
+        status
+            .filter(|status| status.as_u16() >= 400)
+            .map(StatusCode::as_str)
+    })
 }
 
 /// The future was dropped while an attempt was under way: nobody knows how it ends.

@@ -76,13 +76,17 @@ fn bad(text: &str, why: &str) -> String {
 /// The text without query, fragment and user-info, and not too much of it.
 fn presentable(text: &str) -> String {
     const MOST: usize = 200;
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    let shown: String = match text.rsplit_once('@') {
-        Some((before, after)) => {
-            let scheme = before.find("://").map_or("", |end| &before[..end + 3]);
-            format!("{scheme}...@{after}")
-        }
-        None => text.to_owned(),
+    let end = text.find(['?', '#']).unwrap_or(text.len());
+    let (text, rest) = text.split_at(end);
+    let authority = text.find("://").map_or(0, |end| end + 3);
+    let (scheme, after_scheme) = text.split_at(authority);
+    let shown = if let Some((_, after)) = after_scheme.rsplit_once('@') {
+        format!("{scheme}...@{after}")
+    } else if rest.contains('@') && !after_scheme.contains('/') {
+        // A password with a `?` or `#` in it that should have been encoded: what looks like host and port is its beginning.
+        format!("{scheme}...")
+    } else {
+        text.to_owned()
     };
     shown.chars().take(MOST).collect()
 }

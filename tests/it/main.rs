@@ -4,9 +4,14 @@
     reason = "a panic is how a test, or a server that a test owns, reports a broken assumption"
 )]
 
+mod bad_input;
 mod bodies;
 mod decision;
+mod house;
+mod middleware;
 mod promises;
 mod stories;
 mod support;
 mod support_works;
+mod traces;
+mod transport;

@@ -6,6 +6,7 @@ mod bounded_time;
 mod definite_answers;
 mod key_window;
 mod lost_connections;
+mod no_secret;
 mod no_storm;
 mod no_unsafe_repeat;
 mod nothing_hidden;

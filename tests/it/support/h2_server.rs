@@ -95,6 +95,7 @@ async fn accept(listener: TcpListener, seen: Arrivals, script: Arc<Script<H2Step
     let mut connections = JoinSet::new();
     while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
+        stream.set_nodelay(true).unwrap();
         connections.spawn(serve(stream, number, seen.clone(), script.clone()));
     }
 }

@@ -112,6 +112,9 @@ async fn accept(listener: TcpListener, seen: Arrivals, script: Arc<Script<Step>>
     let mut connections = JoinSet::new();
     while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
+        // Held back by Nagle's algorithm, the second write of an answer would wait for a real 40 ms, and a paused clock would
+        // run away meanwhile.
+        stream.set_nodelay(true).unwrap();
         let connection = Connection::new(stream, number, seen.clone());
         connections.spawn(serve(connection, script.clone()));
     }

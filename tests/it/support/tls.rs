@@ -12,9 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::arrivals::Arrivals;
 use super::http1::Connection;
@@ -31,6 +33,8 @@ pub(crate) enum Handshake {
     WrongName,
     /// A certificate for `127.0.0.1` that no authority has signed.
     SelfSigned,
+    /// As `Good`, to clients with a certificate of the authority; the others get the alert `certificate_required`.
+    DemandsClientCertificate,
     /// The ClientHello is read, then the connection is reset.
     Reset,
     /// The ClientHello is read, then the connection is closed in order.
@@ -113,6 +117,7 @@ async fn accept(
     let mut connections = JoinSet::new();
     while let Some(stream) = accepted(&listener).await {
         let number = seen.accept();
+        stream.set_nodelay(true).unwrap();
         let handshake = *handshakes.front().expect("at least one handshake");
         if handshakes.len() > 1 {
             handshakes.pop_front();
@@ -132,7 +137,10 @@ async fn accept(
 /// The server's side of a handshake that shows a certificate; `None` for those that show none.
 fn certificate(handshake: Handshake, authority: &Authority) -> Option<ServerConfig> {
     let name = match handshake {
-        Handshake::Good | Handshake::Expired | Handshake::SelfSigned => "127.0.0.1",
+        Handshake::Good
+        | Handshake::Expired
+        | Handshake::SelfSigned
+        | Handshake::DemandsClientCertificate => "127.0.0.1",
         Handshake::WrongName => "elsewhere.example",
         Handshake::Reset | Handshake::Close | Handshake::PlainText | Handshake::FatalAlert => {
             return None;
@@ -153,16 +161,32 @@ fn certificate(handshake: Handshake, authority: &Authority) -> Option<ServerConf
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
         .unwrap();
-    Some(config)
+    let config = if handshake == Handshake::DemandsClientCertificate {
+        config.with_client_cert_verifier(client_verifier(authority))
+    } else {
+        config.with_no_client_auth()
+    };
+    Some(config.with_single_cert(chain, key).unwrap())
+}
+
+fn client_verifier(authority: &Authority) -> Arc<dyn ClientCertVerifier> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.as_ref().der().clone()).unwrap();
+    let provider = aws_lc_rs::default_provider().into();
+    WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+        .build()
+        .unwrap()
 }
 
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream, number: usize, seen: Arrivals) {
-    let Ok(stream) = acceptor.accept(stream).await else {
-        return;
+    let stream = match acceptor.accept(stream).into_fallible().await {
+        Ok(stream) => stream,
+        Err((_, mut refused)) => {
+            // Closed with bytes unread, the connection would be reset and the alert lost.
+            let _ = refused.shutdown().await;
+            return discard(&mut refused).await;
+        }
     };
     let mut connection = Connection::new(stream, number, seen);
     while let Some(request) = connection.head().await {

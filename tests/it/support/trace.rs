@@ -5,6 +5,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Event, Level, Subscriber};
@@ -39,6 +40,11 @@ impl CapturedSpan {
 }
 
 impl CapturedEvent {
+    /// The names of all fields that have a value.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.fields.iter().map(|field| field.0).collect()
+    }
+
     /// The field's last value.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         last(&self.fields, name)
@@ -67,6 +73,11 @@ struct Log {
 impl Captured {
     /// Starts capturing.
     pub(crate) fn start() -> Self {
+        Self::start_at(LevelFilter::TRACE)
+    }
+
+    /// Starts capturing, for a subscriber that wants no more than that.
+    pub(crate) fn start_at(level: LevelFilter) -> Self {
         // While only one subscriber exists, tracing asks the *current thread's* whether a new callsite is of interest,
         // and remembers the answer: another test's thread, without a subscriber, would switch it off for this one. With
         // a second subscriber alive all of them are asked.
@@ -74,11 +85,19 @@ impl Captured {
         SECOND.get_or_init(|| Dispatch::new(Registry::default()));
 
         let log = Arc::<Mutex<Log>>::default();
-        let subscriber = Registry::default().with(Capture(log.clone()));
+        let subscriber = Registry::default().with(level).with(Capture(log.clone()));
         Self {
             log,
             _default: tracing::subscriber::set_default(subscriber),
         }
+    }
+
+    /// The events of one crate's modules, in order.
+    pub(crate) fn events_of(&self, target: &str) -> Vec<CapturedEvent> {
+        let events = self.events().into_iter();
+        events
+            .filter(|event| event.target.starts_with(target))
+            .collect()
     }
 
     /// All spans, in the order in which they were made.
@@ -99,6 +118,11 @@ impl Captured {
 
     /// Everything as text: names, and every value that a field ever had.
     pub(crate) fn text(&self) -> String {
+        self.text_of("")
+    }
+
+    /// The same, with the events of one crate's modules only.
+    pub(crate) fn text_of(&self, target: &str) -> String {
         let mut text = String::new();
         let mut line = |what: &str, level: Level, name: &str, fields: &[(&str, String)]| {
             write!(text, "{what} {level} {name}").unwrap();
@@ -110,7 +134,7 @@ impl Captured {
         for span in self.spans() {
             line("span", span.level, span.name, &span.fields);
         }
-        for event in self.events() {
+        for event in self.events_of(target) {
             line("event", event.level, event.target, &event.fields);
         }
         text

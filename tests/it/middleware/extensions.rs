@@ -1,0 +1,108 @@
+//! What an attempt finds in its extensions, and what the caller finds there afterwards.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::Extensions;
+use idempotency::Report;
+use reqwest_middleware::Middleware;
+
+use super::{foreign, layer, ours, stack};
+use crate::support::{ScriptedServer, Step};
+
+/// What the caller put there.
+#[derive(Clone, Debug, PartialEq)]
+struct Callers(u32);
+
+/// What the first attempt alone leaves.
+#[derive(Clone, Debug)]
+struct First;
+
+/// What every attempt leaves.
+#[derive(Clone, Debug, PartialEq)]
+struct Turn(u32);
+
+/// Changes the caller's value, and leaves marks. Expects a clean copy each time.
+fn marking() -> impl Middleware {
+    let turn = AtomicU32::new(0);
+    layer(move |request, extensions, next| {
+        let turn = turn.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(extensions.get(), Some(&Callers(7)), "attempt {turn}");
+        assert!(extensions.get::<First>().is_none() && extensions.get::<Turn>().is_none());
+        extensions.insert(Callers(100 + turn));
+        extensions.insert(Turn(turn));
+        if turn == 0 {
+            extensions.insert(First);
+        }
+        next.run(request, extensions)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_starts_from_the_callers_and_the_last_one_replaces_them() {
+    let server = ScriptedServer::new([
+        Step::reply(503, &[], ""),
+        Step::read_then_close(),
+        Step::reply(200, &[], ""),
+    ]);
+    let client = stack().with(ours(3)).with(marking()).build();
+    let request = client
+        .put(server.url("/orders/1"))
+        .body("x")
+        .build()
+        .unwrap();
+    let mut extensions = Extensions::new();
+    extensions.insert(Callers(7));
+    client
+        .execute_with_extensions(request, &mut extensions)
+        .await
+        .unwrap();
+    assert_eq!(extensions.get(), Some(&Callers(102)));
+    assert_eq!(extensions.get(), Some(&Turn(2)));
+    assert!(extensions.get::<First>().is_none());
+    assert_eq!(
+        extensions.len(),
+        3,
+        "the caller's, the middleware's, and the operation"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_but_the_operation_is_left_behind() {
+    for step in [
+        Step::reply(200, &[], ""),
+        Step::read_then_close(),
+        Step::stall_before_headers(),
+    ] {
+        let server = ScriptedServer::always(step);
+        let client = foreign(1);
+        let request = client.post(server.url("/orders")).build().unwrap();
+        let mut extensions = Extensions::new();
+        let _ = client
+            .execute_with_extensions(request, &mut extensions)
+            .await;
+        assert_eq!(extensions.len(), 1);
+    }
+}
+
+/// The extensions of the answer, on the other hand, are the transport's and the report.
+#[tokio::test(start_paused = true)]
+async fn an_answer_keeps_its_own_extensions_and_address() {
+    let server = ScriptedServer::new([Step::reply(200, &[], "body")]);
+    let adding = layer(|request, extensions, next| {
+        Box::pin(async {
+            let mut answer = next.run(request, extensions).await?;
+            answer.extensions_mut().insert(First);
+            Ok(answer)
+        })
+    });
+    let client = stack().with(ours(1)).with(adding).build();
+    let request = client
+        .post(server.url("/orders"))
+        .header("idempotency-key", "k-1");
+    let response = request.send().await.unwrap();
+    assert!(response.extensions().get::<First>().is_some());
+    assert!(Report::of(&response).is_some());
+    assert_eq!(response.remote_addr(), Some(server.addr()));
+    assert_eq!(response.version(), http::Version::HTTP_11);
+    assert_eq!(response.content_length(), Some(4));
+}
