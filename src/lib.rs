@@ -104,8 +104,8 @@ mod client;
 
 pub use client::{
     Attempt, Client, ClientBuilder, Effect, Endpoint, Error, ErrorKind, IdempotencyMiddleware,
-    IdempotentRequest, IntoUrl, Pending, Report, RequestBuilder, RequestBuilderExt, Response,
-    redirect_policy,
+    IdempotentRequest, IntoUrl, OperationGuard, Pending, Report, RequestBuilder, RequestBuilderExt,
+    Response, redirect_policy,
 };
 pub use contract::{Contract, IdempotencyKey, KeyNamespace, KeySource, Replay};
 pub use retry::{Backoff, RetryBudget, RetryConfig, RetryPolicy, StoppedBy};

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::classify::{Phase, classify};
 use super::error::Source;
 use super::execute::Job;
+use super::guard::Seal;
 use super::past::Flight;
 use super::redirect::{HOPS, Hops};
 use super::response::Response;
@@ -29,6 +30,9 @@ pub(crate) type Sent = Result<reqwest::Response, reqwest_middleware::Error>;
 
 /// Where an attempt's request goes: straight to reqwest, or down the rest of a middleware chain.
 pub(crate) trait Transport: Send {
+    /// Whether there are middlewares on the way.
+    const HAS_MIDDLEWARES: bool;
+
     /// Sends one request and returns at the head of its answer.
     ///
     /// The request is handed on at once, not by the future: that would carry it, through every layer, for the whole attempt.
@@ -52,14 +56,19 @@ pub(crate) async fn attempt(
     flight: &Flight<'_>,
     ends: Option<Instant>,
 ) -> End {
-    let (sent, direct) = {
-        let hops = Hops::new(&job.frozen.method, job.past);
+    let (sent, direct, stopped) = {
+        let seal = job
+            .sealed
+            .then(|| Seal::new(job.frozen, job.key.and_then(|_| job.contract.key_header())));
+        let hops = Hops::new(&job.frozen.method, job.past, seal);
         let mut sending = pin!(HOPS.scope(hops, sending));
         let sent = until(ends, sending.as_mut()).await;
         let hops = sending.as_mut().take_value();
+        let stopped = hops.as_ref().is_some_and(Hops::was_stopped);
         (
             sent,
             job.trusted && hops.is_none_or(|hops| hops.is_direct()),
+            stopped,
         )
     };
     let fail = |failure, direct, source| End::failed(job, failure, direct, source);
@@ -68,6 +77,13 @@ pub(crate) async fn attempt(
         Some(Err(reqwest_middleware::Error::Reqwest(error))) => {
             let failure = classify(&error, Phase::Sending);
             return fail(failure, direct, Some(Source::transport(error)));
+        }
+        Some(Err(error)) if stopped => {
+            return fail(
+                Failure::Altered,
+                job.trusted,
+                Some(Source::middleware(error)),
+            );
         }
         Some(Err(error)) => {
             return fail(Failure::Middleware, false, Some(Source::middleware(error)));

@@ -249,6 +249,8 @@ fn adopt(
         },
         effect: Effect::Unknown,
         mismatch: false,
+        already_done: false,
+        resource: None,
         stall,
     });
     Response::new(response).with_meta(meta)

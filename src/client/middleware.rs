@@ -97,6 +97,14 @@ impl IdempotencyMiddleware {
         self
     }
 
+    /// Lets callers use one key for two different requests. Without it such a second request is refused, as by
+    /// [`ClientBuilder::allow_key_reuse`](crate::ClientBuilder::allow_key_reuse) described; clones share what they remember.
+    #[must_use]
+    pub fn allow_key_reuse(mut self) -> Self {
+        self.engine.reuse_allowed = true;
+        self
+    }
+
     /// States that the client below carries [`redirect_policy`](crate::redirect_policy), and that no middleware after this one
     /// sends requests of its own. Only then is a refused connection proof that nothing was sent.
     #[must_use]
@@ -162,12 +170,13 @@ impl Middleware for IdempotencyMiddleware {
         let overrides = &ticket.overrides;
         let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
         let mut frozen = Frozen::new(request);
-        let settled = settle(contract, &mut frozen, ticket.wanted.clone())
+        let settled = settle(contract, &mut frozen, ticket.wanted(contract))
             .and_then(|key| course(&ticket, &frozen, key.is_some()).map(|course| (key, course)));
         let (key, course) = match settled {
             Ok(settled) => settled,
             Err(fault) => return fault.to_error().into_chain(self.transparent),
         };
+        let frozen = Arc::new(frozen);
         let Course {
             identity,
             began,
