@@ -44,7 +44,7 @@ impl Wanted {
     /// As this contract wants it, for an operation that has not been sent.
     pub(crate) fn shaped(self, contract: &Contract) -> Self {
         match self {
-            Self::Drawn(key) => Self::Drawn(contract.shape(key, SystemTime::now())),
+            Self::Drawn(key) => Self::Drawn(contract.shape(key, SystemTime::now)),
             other => other,
         }
     }

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::answers::Reading;
+use super::answers::{AnswerRule, Reading};
 use super::builder::ContractBuilder;
 use super::carrier::{Carrier, Companion, KeyEncoding, KeyFormat};
 use super::reading::{Body, Codes, same_word};
 use super::spec::{Compiled, Spec};
 use super::window::{FailureStorage, MismatchDetection, Window};
-use super::{ContractError, Replay, WaitHeader, WaitHint, named};
+use super::{ContractError, MarkerRule, Replay, WaitHeader, WaitHint, named};
 
 /// Where the key travels, which keys are taken, for how long they protect, and what the server's
 /// answers mean.
@@ -275,6 +275,18 @@ impl Contract {
     #[must_use]
     pub fn wait_headers(&self) -> &[WaitHeader] {
         &self.spec().wait_headers
+    }
+
+    /// The rules about answers. The first that fits counts.
+    #[must_use]
+    pub fn answers(&self) -> &[AnswerRule] {
+        &self.spec().answers
+    }
+
+    /// The replay markers. Where two name one header, the first counts.
+    #[must_use]
+    pub fn markers(&self) -> &[MarkerRule] {
+        &self.spec().markers
     }
 
     /// The wait that an answer asks for.

@@ -60,7 +60,11 @@ impl Contract {
 
     /// A key as this server wants it, made from one that was drawn and has not been sent: where it takes only UUIDs that begin
     /// with the time (version 7, RFC 9562, section 5.7), a random one becomes one of those.
-    pub(crate) fn shape(&self, drawn: IdempotencyKey, now: SystemTime) -> IdempotencyKey {
+    pub(crate) fn shape(
+        &self,
+        drawn: IdempotencyKey,
+        now: impl FnOnce() -> SystemTime,
+    ) -> IdempotencyKey {
         if !matches!(
             self.key_format().alphabet,
             KeyAlphabet::Uuid { version: Some(7) }
@@ -69,7 +73,7 @@ impl Contract {
         }
         match drawn.uuid() {
             Some(uuid) if uuid.get_version_num() == 4 => {
-                let millis = now
+                let millis = now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default()
                     .as_millis();
@@ -272,7 +276,7 @@ mod tests {
             alphabet: KeyAlphabet::Uuid { version: Some(7) },
             ..KeyFormat::default()
         });
-        let now = UNIX_EPOCH + std::time::Duration::from_millis(0x0123_4567_89ab);
+        let now = || UNIX_EPOCH + std::time::Duration::from_millis(0x0123_4567_89ab);
         let shaped = contract.shape(key(UUID), now);
         assert_eq!(shaped.as_str(), "01234567-89ab-73e8-bc93-6894a57f9324");
         assert!(contract.encode_key(&shaped).is_ok());
@@ -300,7 +304,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_drawn_key_always_satisfies_every_named_contract(seed: u64, millis in 0_u64..1 << 47) {
-            let now = UNIX_EPOCH + std::time::Duration::from_millis(millis);
+            let now = || UNIX_EPOCH + std::time::Duration::from_millis(millis);
             let drawn = crate::contract::KeySource::seeded(seed).draw();
             for named in crate::contract::named::all() {
                 let contract = named.contract();

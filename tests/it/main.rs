@@ -5,6 +5,7 @@
 )]
 
 mod bodies;
+mod contracts;
 mod decision;
 mod promises;
 mod stories;

@@ -208,9 +208,7 @@ impl Notation {
 }
 
 fn own_key(place: &str, why: &str) -> Fault {
-    Fault::unreadable(format!(
-        "the request's own {place} is no usable key: {why}"
-    ))
+    Fault::unreadable(format!("the request's own {place} is no usable key: {why}"))
 }
 
 fn unfit(contract: &Contract, why: &str) -> Fault {
