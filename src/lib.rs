@@ -87,7 +87,6 @@
 //!
 //! - **No exactly-once by itself.** It takes a server that honours keys.
 //! - **No server side.** The vocabulary in [`contract`] is what one would be built from.
-//! - **No keys in bodies and queries.** A [`Contract`] can describe them; the client sends keys in headers only.
 //! - **No retries of streams past a buffer.** A streamed request body above 2 MiB is sent once; of an answer above 2 MiB the rest cannot be
 //!   brought back.
 //! - **No storage.** A [`Pending`] can be serialized; where to keep it is yours to decide.
@@ -104,8 +103,8 @@ mod client;
 
 pub use client::{
     Attempt, Client, ClientBuilder, Effect, Endpoint, Error, ErrorKind, IdempotencyMiddleware,
-    IdempotentRequest, IntoUrl, Pending, Report, RequestBuilder, RequestBuilderExt, Response,
-    redirect_policy,
+    IdempotentRequest, IntoUrl, OperationGuard, Pending, Report, RequestBuilder, RequestBuilderExt,
+    Response, redirect_policy,
 };
 pub use contract::{Contract, IdempotencyKey, KeyNamespace, KeySource, Replay};
 pub use retry::{Backoff, RetryBudget, RetryConfig, RetryPolicy, StoppedBy};

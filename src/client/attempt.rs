@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::classify;
 use super::error::Source;
 use super::execute::Job;
+use super::guard::Seal;
 use super::past::Flight;
 use super::redirect::{HOPS, Hops};
 use super::response::Response;
@@ -29,6 +30,9 @@ pub(crate) type Sent = Result<reqwest::Response, reqwest_middleware::Error>;
 
 /// Where an attempt's request goes: straight to reqwest, or down the rest of a middleware chain.
 pub(crate) trait Transport: Send {
+    /// Whether there are middlewares on the way.
+    const HAS_MIDDLEWARES: bool;
+
     /// Sends one request and returns at the head of its answer.
     ///
     /// The request is handed on at once, not by the future: that would carry it, through every layer, for the whole attempt.
@@ -53,7 +57,10 @@ pub(crate) async fn attempt(
     ends: Option<Instant>,
 ) -> End {
     let (sent, hops) = {
-        let hops = Hops::new(&job.frozen.method, job.past);
+        let seal = job
+            .sealed
+            .then(|| Seal::new(job.frozen, job.key.and_then(|_| job.contract.key_header())));
+        let hops = Hops::new(&job.frozen.method, job.past, seal);
         let mut sending = pin!(HOPS.scope(hops, sending));
         let sent = until(ends, sending.as_mut()).await;
         (sent, sending.as_mut().take_value().unwrap_or_default())
@@ -68,6 +75,13 @@ pub(crate) async fn attempt(
                 && hops.is_direct_failure(failure)
                 && (failure != Failure::Certificate || error.is_connect());
             return fail(failure, direct, Some(Source::transport(error)));
+        }
+        Some(Err(error)) if hops.was_stopped() => {
+            return fail(
+                Failure::Altered,
+                job.trusted,
+                Some(Source::middleware(error)),
+            );
         }
         Some(Err(error)) => {
             return fail(Failure::Middleware, false, Some(Source::middleware(error)));

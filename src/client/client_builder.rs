@@ -7,8 +7,9 @@ use std::time::Duration;
 use http::HeaderMap;
 use reqwest_middleware::Middleware;
 
-use super::engine::{Engine, Sentinel};
+use super::engine::Engine;
 use super::error::{Error, ErrorKind, Source};
+use super::guard::OperationGuard;
 use super::http_client::Client;
 use super::middleware::IdempotencyMiddleware;
 use super::redirect::redirect_policy;
@@ -107,6 +108,17 @@ impl ClientBuilder {
         self
     }
 
+    /// Lets callers use one key for two different requests. Without it such a second request is refused
+    /// ([`ErrorKind::Key`]): some servers answer it with the first one's answer, and the second operation does not happen.
+    ///
+    /// The check is this client's and its clones': 4096 keys and servers are remembered, as hashes, with the method, URL and body
+    /// that they were first sent with. Drawn keys are not looked at, and neither is a body that is a stream. Switch it off where one
+    /// client serves several accounts at one server, and their keys may be the same.
+    pub fn allow_key_reuse(mut self) -> Self {
+        self.engine.reuse_allowed = true;
+        self
+    }
+
     /// Headers for every request that does not set them itself.
     pub fn default_headers(mut self, headers: HeaderMap) -> Self {
         self.default_headers = headers;
@@ -119,7 +131,8 @@ impl ClientBuilder {
         self
     }
 
-    /// A middleware that runs once per attempt: signing, dates, access tokens.
+    /// A middleware that runs once per attempt: signing, dates, access tokens. It may change neither method, URL, key nor body of
+    /// the operation ([`OperationGuard`](crate::OperationGuard)).
     pub fn attempt_middleware(mut self, middleware: impl Middleware) -> Self {
         self.per_attempt.push(Arc::new(middleware));
         self
@@ -163,7 +176,7 @@ impl ClientBuilder {
                 .into_iter()
                 .chain([Arc::new(ours) as Arc<dyn Middleware>])
                 .chain(self.per_attempt)
-                .chain([Arc::new(Sentinel) as Arc<dyn Middleware>])
+                .chain([Arc::new(OperationGuard::new()) as Arc<dyn Middleware>])
                 .collect();
             reqwest_middleware::ClientWithMiddleware::new(http.clone(), stack)
         });

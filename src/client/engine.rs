@@ -8,16 +8,16 @@ use reqwest_middleware::Next;
 use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
-use super::classify;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::execute::{Job, execute};
 use super::frozen::Frozen;
-use super::operation::{KeyInUse, Overrides, Rolls, protection};
+use super::operation::{Fault, KeyInUse, Overrides, Rolls, protection};
 use super::past::Past;
-use super::redirect::Hops;
 use super::report::Attempt;
 use super::response::Response;
+use super::reuse::UsedKeys;
 use super::trace;
+use super::witness::Unmarked;
 use crate::contract::{Contract, KeySource};
 use crate::retry::RetryPolicy;
 
@@ -30,21 +30,32 @@ pub(crate) struct Engine {
     pub(crate) rolls: Arc<Rolls>,
     /// Whether the client is known to carry this crate's redirect policy.
     pub(crate) trusted: bool,
+    pub(crate) used: Arc<UsedKeys>,
+    /// Whether a caller may use one key for two requests.
+    pub(crate) reuse_allowed: bool,
+    pub(crate) unmarked: Arc<Unmarked>,
 }
 
 impl Engine {
-    pub(crate) async fn run(
+    pub(crate) async fn run<T: Transport>(
         &self,
-        frozen: &Frozen,
+        frozen: &Arc<Frozen>,
         key: Option<&KeyInUse>,
         overrides: &Overrides,
         past: &Past,
-        transport: &mut impl Transport,
+        transport: &mut T,
         course: (Instant, Vec<Attempt>),
     ) -> Result<Response, Error> {
         use tracing::Instrument as _;
 
         let (began, log) = course;
+        if let Some(key) = key
+            && !key.drawn
+            && !self.reuse_allowed
+            && !self.used.admit(&key.key, frozen)
+        {
+            return Err(reused(key));
+        }
         let policy = overrides.policy.as_ref().unwrap_or(&self.policy);
         let span = trace::operation(frozen, key.map(|key| &key.key));
         let job = Job {
@@ -57,6 +68,8 @@ impl Engine {
             stream_answer: overrides.stream_answer,
             past,
             rolls: &self.rolls,
+            unmarked: &self.unmarked,
+            sealed: T::HAS_MIDDLEWARES,
             trusted: self.trusted,
             began,
             span: &span,
@@ -69,10 +82,23 @@ impl Engine {
     }
 }
 
+/// The caller has sent the key with another request.
+fn reused(key: &KeyInUse) -> Error {
+    let message = format!(
+        "the key #{} was used before with a different request: another method, URL or body is another operation and needs another key",
+        key.key.digest(),
+    );
+    Fault::new(ErrorKind::Key, message)
+        .of(Some(key.clone()))
+        .to_error()
+}
+
 /// Straight to reqwest.
 pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
 
 impl Transport for Direct<'_> {
+    const HAS_MIDDLEWARES: bool = false;
+
     fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
         let answer = self.0.execute(request);
         async move { Ok(answer.await?) }
@@ -89,30 +115,10 @@ pub(crate) struct Chain<'a, 'e> {
 }
 
 impl Transport for Chain<'_, '_> {
+    const HAS_MIDDLEWARES: bool = true;
+
     fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
         *self.extensions = self.pristine.clone();
         self.next.clone().run(request, self.extensions)
-    }
-}
-
-/// The last middleware of our own clients' chains: it sees what really goes out, so that a middleware that sends requests of its
-/// own cannot pass a refused connection of those for one of the operation's.
-pub(crate) struct Sentinel;
-
-#[async_trait::async_trait]
-impl reqwest_middleware::Middleware for Sentinel {
-    async fn handle(
-        &self,
-        request: Request,
-        extensions: &mut http::Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        let url = request.url().clone();
-        Hops::begin_exchange();
-        let result = next.run(request, extensions).await;
-        if let Err(reqwest_middleware::Error::Reqwest(error)) = &result {
-            Hops::fail_exchange(classify::sending(error, &url));
-        }
-        result
     }
 }

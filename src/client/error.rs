@@ -44,7 +44,8 @@ pub enum ErrorKind {
     Builder,
     /// The idempotency key cannot be used: it breaks a rule, stands there twice, or belongs to another request.
     Key,
-    /// The contract does not allow it: the method is not one for which the server honours keys.
+    /// The contract does not allow it: the method is not one for which the server honours keys, or the body is none that can take
+    /// the key where the server expects it.
     Contract,
     /// The caller's own body stream failed, or is used up.
     RequestBody,
@@ -62,7 +63,7 @@ pub enum ErrorKind {
     Protocol,
     /// A redirect could not be followed.
     Redirect,
-    /// A middleware of the caller's failed.
+    /// A middleware of the caller's failed, or changed what belongs to the operation ([`OperationGuard`](crate::OperationGuard)).
     Middleware,
     /// The last answer's status does not settle the operation. From [`Response::error_for_status`]: it is 4xx or 5xx.
     Status,
@@ -70,6 +71,9 @@ pub enum ErrorKind {
     InProgress,
     /// The key was used before with a different request.
     Mismatch,
+    /// From [`Response::error_for_status`]: the status is 4xx, and it says that the operation was done before under this key. The
+    /// response may name what was made ([`Response::existing_resource`]).
+    AlreadyDone,
     /// The answer's body is not what it was decoded as.
     Decode,
     /// The rest of a streamed answer was lost.
@@ -249,7 +253,10 @@ impl Error {
     pub fn is_status(&self) -> bool {
         matches!(
             self.kind(),
-            ErrorKind::Status | ErrorKind::InProgress | ErrorKind::Mismatch
+            ErrorKind::Status
+                | ErrorKind::InProgress
+                | ErrorKind::Mismatch
+                | ErrorKind::AlreadyDone
         )
     }
 
@@ -352,7 +359,7 @@ impl ErrorKind {
             Failure::Timeout | Failure::Stalled => Self::Timeout,
             Failure::Malformed => Self::Protocol,
             Failure::Redirect => Self::Redirect,
-            Failure::Middleware => Self::Middleware,
+            Failure::Middleware | Failure::Altered => Self::Middleware,
             Failure::Closed | Failure::Reset | Failure::Truncated | Failure::Other => {
                 Self::Connection
             }
@@ -395,6 +402,9 @@ impl fmt::Display for Error {
             ErrorKind::InProgress => f.write_str(": the operation is still in progress")?,
             ErrorKind::Mismatch => {
                 f.write_str(": the key was used before with a different request")?;
+            }
+            ErrorKind::AlreadyDone => {
+                f.write_str(": the operation was done before under this key")?;
             }
             _ => {}
         }

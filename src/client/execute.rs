@@ -1,6 +1,6 @@
 //! The loop. The only one: the client and the middleware both call it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::Request;
@@ -15,6 +15,7 @@ use super::past::Past;
 use super::report::{Attempt, Report};
 use super::response::{Meta, Response};
 use super::trace;
+use super::witness::{Unmarked, echoes_another_key};
 use crate::contract::{Contract, IdempotencyKey, Meaning, Replay};
 use crate::retry::{
     Decision, Delays, Failure, Origin, Protection, Reach, RetryPolicy, Situation, StoppedBy,
@@ -23,7 +24,7 @@ use crate::retry::{
 
 /// An operation as the loop sees it.
 pub(crate) struct Job<'a> {
-    pub(crate) frozen: &'a Frozen,
+    pub(crate) frozen: &'a Arc<Frozen>,
     pub(crate) key: Option<&'a KeyInUse>,
     pub(crate) protection: Protection,
     pub(crate) contract: &'a Contract,
@@ -32,6 +33,9 @@ pub(crate) struct Job<'a> {
     pub(crate) stream_answer: bool,
     pub(crate) past: &'a Past,
     pub(crate) rolls: &'a Rolls,
+    pub(crate) unmarked: &'a Unmarked,
+    /// Whether there are middlewares between the loop and the wire, which may not change the operation.
+    pub(crate) sealed: bool,
     /// Whether the client is known to carry this crate's redirect policy.
     pub(crate) trusted: bool,
     /// When the operation began: now, or earlier where a middleware before ours calls a second time.
@@ -372,8 +376,14 @@ impl<'a> Run<'a> {
             Reach::Answered => Effect::Answered,
             _ => self.job.effect(),
         };
-        let replay = self.replay(&answer, meaning, before);
-        let report = self.report(replay, stopped_by, hint, before);
+        let echo_mismatch = self.witness(&answer, meaning, before);
+        let replay = if echo_mismatch {
+            Replay::Unknown
+        } else {
+            self.replay(&answer, meaning, before)
+        };
+        let mut report = self.report(replay, stopped_by, hint, before);
+        report.echo_mismatch = echo_mismatch;
         Ok(self.response(answer, report, effect, meaning))
     }
 
@@ -407,6 +417,26 @@ impl<'a> Run<'a> {
             .with_source(end.source)
     }
 
+    /// Looks whether the server keeps to what its contract says of echoes and markers. Returns whether it echoed another key.
+    fn witness(&self, answer: &Response, meaning: Meaning, before: Before) -> bool {
+        let (job, headers) = (self.job, answer.headers());
+        let Some(key) = job.key() else {
+            return false;
+        };
+        if job.contract.marks_replays() && meaning == Meaning::Plain {
+            let url = &job.frozen.url;
+            let marked = answer.reading().marker != Replay::Unknown;
+            let host = url.host_str().unwrap_or_default();
+            job.unmarked
+                .note(origin(job.frozen), host, marked, before.unknown);
+        }
+        let mismatch = echoes_another_key(job.contract, key, headers);
+        if mismatch {
+            trace::echo_mismatch(key);
+        }
+        mismatch
+    }
+
     /// Never a guess: what the server says; else "fresh" where nothing else can have been processed.
     fn replay(&self, answer: &Response, meaning: Meaning, before: Before) -> Replay {
         match answer.reading().marker {
@@ -435,6 +465,7 @@ impl<'a> Run<'a> {
             stopped_by,
             buffered: false,
             retry_after,
+            echo_mismatch: false,
         }
     }
 
@@ -446,10 +477,13 @@ impl<'a> Run<'a> {
         meaning: Meaning,
     ) -> Response {
         report.buffered = answer.is_complete();
+        let resource = answer.reading().resource.clone();
         answer.with_meta(Meta {
             report,
             effect,
             mismatch: meaning == Meaning::Mismatch,
+            already_done: meaning == Meaning::AlreadyDone,
+            resource,
             stall: self.job.policy.stall_timeout(),
         })
     }

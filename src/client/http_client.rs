@@ -255,6 +255,8 @@ fn adopt(
         report: report(),
         effect: Effect::Unknown,
         mismatch: false,
+        already_done: false,
+        resource: None,
         stall,
     });
     Response::new(response).with_meta(meta)

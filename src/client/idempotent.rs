@@ -40,6 +40,8 @@ pub struct IdempotentRequest {
     frozen: Result<Arc<Frozen>, Fault>,
     /// What one contract has refused; another may take it.
     refused: Option<(Arc<Frozen>, Wanted)>,
+    /// The request before the key was written into its body or its query.
+    unwritten: Option<Arc<Frozen>>,
     key: Option<KeyInUse>,
     overrides: Overrides,
     past: Arc<Past>,
@@ -51,10 +53,12 @@ impl IdempotentRequest {
             key: None,
             frozen: frozen.map(Arc::new),
             refused: None,
+            unwritten: None,
             overrides: Overrides::default(),
             past: Arc::new(Past::default()),
             client,
         };
+        let wanted = wanted.shaped(new.client.contract());
         new.settle(wanted);
         new
     }
@@ -62,6 +66,9 @@ impl IdempotentRequest {
     fn settle(&mut self, wanted: Wanted) {
         let contract = self.overrides.contract.as_ref();
         let contract = contract.unwrap_or(self.client.contract());
+        if contract.key_header().is_none() {
+            self.unwritten = self.frozen.as_ref().ok().map(Arc::clone);
+        }
         let settled = match &mut self.frozen {
             Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
             Err(fault) => Err(fault.clone().of(wanted.asked())),
@@ -94,9 +101,11 @@ impl IdempotentRequest {
         self
     }
 
-    /// Another contract for this operation. The key stays; it is written the way this contract says.
+    /// Another contract for this operation. The key stays; it is taken out of where it was written and written the way this contract
+    /// says. Only where this contract takes nothing but UUIDs of version 7 a drawn key that was not sent yet becomes one of those.
     pub fn contract(mut self, contract: Contract) -> Self {
-        let before = self.overrides.contract.replace(contract);
+        let before = self.overrides.contract.replace(contract.clone());
+        let unwritten = self.unwritten.take();
         let wanted = match (self.refused.take(), &mut self.frozen) {
             (Some((frozen, wanted)), _) => {
                 self.frozen = Ok(frozen);
@@ -104,14 +113,21 @@ impl IdempotentRequest {
             }
             (None, Ok(frozen)) if self.key.is_some() => {
                 let before = before.as_ref().unwrap_or(self.client.contract());
-                if let Some(name) = before.key_header() {
-                    Arc::make_mut(frozen).headers.remove(name);
+                match (unwritten, before.key_header()) {
+                    (Some(unwritten), _) => *frozen = unwritten,
+                    (None, Some(name)) => {
+                        Arc::make_mut(frozen).headers.remove(name);
+                    }
+                    (None, None) => {}
                 }
                 Wanted::again(self.key.take())
             }
             _ => return self,
         };
-        self.settle(wanted);
+        self.settle(match self.past.first_sent() {
+            None => wanted.shaped(&contract),
+            Some(_) => wanted,
+        });
         self
     }
 

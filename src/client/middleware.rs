@@ -96,6 +96,14 @@ impl IdempotencyMiddleware {
         self
     }
 
+    /// Lets callers use one key for two different requests. Without it such a second request is refused, as by
+    /// [`ClientBuilder::allow_key_reuse`](crate::ClientBuilder::allow_key_reuse) described; clones share what they remember.
+    #[must_use]
+    pub fn allow_key_reuse(mut self) -> Self {
+        self.engine.reuse_allowed = true;
+        self
+    }
+
     /// States that the client below carries [`redirect_policy`](crate::redirect_policy), and that no middleware after this one
     /// sends requests of its own. Only then is a refused connection proof that nothing was sent.
     #[must_use]
@@ -137,7 +145,7 @@ impl Middleware for IdempotencyMiddleware {
         let overrides = &operation.overrides;
         let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
         let mut frozen = Frozen::new(request);
-        let settled = settle(contract, &mut frozen, operation.wanted.clone()).and_then(|key| {
+        let settled = settle(contract, &mut frozen, operation.wanted(contract)).and_then(|key| {
             ticket
                 .call(&frozen, key.is_some())
                 .map(|course| (key, course))
@@ -150,6 +158,7 @@ impl Middleware for IdempotencyMiddleware {
             }
         };
         extensions.insert(ticket);
+        let frozen = Arc::new(frozen);
         let mut chain = Chain {
             next,
             pristine: extensions.clone(),

@@ -1,6 +1,7 @@
 //! The client: over reqwest, with one loop in the middle.
 
 mod attempt;
+mod carrier;
 mod classify;
 mod client_builder;
 mod endpoint;
@@ -8,6 +9,7 @@ mod engine;
 mod error;
 mod execute;
 mod frozen;
+mod guard;
 mod http_client;
 mod idempotent;
 mod middleware;
@@ -19,13 +21,16 @@ mod redirect;
 mod report;
 mod request;
 mod response;
+mod reuse;
 mod stream;
 mod trace;
 mod url;
+mod witness;
 
 pub use client_builder::ClientBuilder;
 pub use endpoint::Endpoint;
 pub use error::{Effect, Error, ErrorKind};
+pub use guard::OperationGuard;
 pub use http_client::Client;
 pub use idempotent::IdempotentRequest;
 pub use middleware::{IdempotencyMiddleware, RequestBuilderExt};

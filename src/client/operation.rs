@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use reqwest::Url;
 use tokio::time::Instant;
 
+use super::carrier::{self, Gap, Spot};
 use super::error::{Error, ErrorKind, Source, What};
 use super::frozen::{Frozen, FrozenBody};
 use super::past::Past;
@@ -38,6 +39,14 @@ pub(crate) enum Wanted {
 impl Wanted {
     pub(crate) fn draw(keys: &KeySource) -> Self {
         Self::Drawn(keys.draw())
+    }
+
+    /// As this contract wants it, for an operation that has not been sent.
+    pub(crate) fn shaped(self, contract: &Contract) -> Self {
+        match self {
+            Self::Drawn(key) => Self::Drawn(contract.shape(key, SystemTime::now)),
+            other => other,
+        }
     }
 
     /// The key that an operation has already.
@@ -79,6 +88,14 @@ impl Fault {
             key: None,
             unreadable: false,
             source: None,
+        }
+    }
+
+    /// The request brought something in the place of the key that is none.
+    pub(crate) fn unreadable(message: String) -> Self {
+        Self {
+            unreadable: true,
+            ..Self::new(ErrorKind::Key, message)
         }
     }
 
@@ -143,59 +160,71 @@ pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection 
 
 /// Settles which key the request carries, and puts it there. A request that is refused is left as it was.
 ///
-/// A key that stands in the request already is the caller's and stays, to the letter.
+/// A key that stands in the request already is the caller's and stays, to the letter; it has to be one that the server takes.
 pub(crate) fn settle(
     contract: &Contract,
     frozen: &mut Frozen,
     wanted: Wanted,
 ) -> Result<Option<KeyInUse>, Fault> {
     let asked = wanted.asked();
-    let Choice { key, value } =
+    let Choice { key, write } =
         choose(contract, frozen, wanted).map_err(|fault| fault.of(asked))?;
     if let Some(length) = frozen.known_length() {
         frozen
             .check_length(length)
             .map_err(|fault| fault.of(key.clone()))?;
     }
-    if let (Some(name), Some(value)) = (contract.key_header(), value) {
-        frozen.headers.insert(name.clone(), value);
+    match (write, contract.key_header()) {
+        (Write::Header(value), Some(name)) => {
+            frozen.headers.insert(name.clone(), value);
+        }
+        (Write::Fill(gap, text), _) => gap.fill(frozen, &text),
+        _ => {}
     }
     Ok(key)
 }
 
-/// The key of a request, with the header value that it is to get.
+/// The key of a request, with what is to be written for it.
 struct Choice {
     key: Option<KeyInUse>,
-    value: Option<HeaderValue>,
+    write: Write,
+}
+
+enum Write {
+    /// It stands there.
+    Nothing,
+    Header(HeaderValue),
+    Fill(Gap, String),
 }
 
 impl Choice {
     const UNKEYED: Self = Self {
         key: None,
-        value: None,
+        write: Write::Nothing,
     };
 
     /// The value in the request stays, marked as sensitive.
     fn keep(contract: &Contract, frozen: &Frozen, key: KeyInUse) -> Self {
         let name = contract.key_header();
-        let mut value = name.and_then(|name| frozen.headers.get(name)).cloned();
-        if let Some(value) = &mut value {
+        let value = name.and_then(|name| frozen.headers.get(name)).cloned();
+        let write = value.map_or(Write::Nothing, |mut value| {
             value.set_sensitive(true);
-        }
-        Self {
-            key: Some(key),
-            value,
-        }
+            Write::Header(value)
+        });
+        let key = Some(key);
+        Self { key, write }
     }
 
-    fn write(contract: &Contract, key: KeyInUse) -> Result<Self, Fault> {
-        let value = contract
-            .encode_key(&key.key)
-            .map_err(|error| Fault::new(ErrorKind::Key, error.to_string()))?;
-        Ok(Self {
-            key: Some(key),
-            value: Some(value),
-        })
+    fn write(contract: &Contract, gap: Option<Gap>, key: KeyInUse) -> Result<Self, Fault> {
+        let write = match gap {
+            None => contract.encode_key(&key.key).map(Write::Header),
+            Some(gap) => contract
+                .key_text(&key.key)
+                .map(|text| Write::Fill(gap, text.into_owned())),
+        };
+        let write = write.map_err(|error| Fault::new(ErrorKind::Key, error.to_string()))?;
+        let key = Some(key);
+        Ok(Self { key, write })
     }
 }
 
@@ -217,38 +246,61 @@ fn choose(contract: &Contract, frozen: &Frozen, wanted: Wanted) -> Result<Choice
             )),
         };
     }
-    let present = present_key(contract, frozen)?;
-    match (present, wanted) {
-        (None, Wanted::Own) => Ok(Choice::UNKEYED),
-        (None, Wanted::Drawn(key)) => Choice::write(contract, KeyInUse { key, drawn: true }),
-        (None, Wanted::Given(key)) => Choice::write(contract, KeyInUse { key, drawn: false }),
-        (Some(present), Wanted::Given(given)) if present != given => Err(Fault::new(
+    let spot = match carrier::spot(contract, frozen) {
+        Ok(spot) => spot,
+        // Nobody asked for a key, and a body that cannot hold one holds none.
+        Err(fault) if fault.kind == ErrorKind::Contract && matches!(wanted, Wanted::Own) => {
+            return Ok(Choice::UNKEYED);
+        }
+        Err(fault) => return Err(fault),
+    };
+    let (present, gap) = match spot {
+        None => (header_key(contract, frozen)?, None),
+        Some(Spot::Taken(key)) => (Some(key), None),
+        Some(Spot::Free(gap)) => (None, Some(gap)),
+    };
+    match (present, wanted.asked()) {
+        (None, None) => Ok(Choice::UNKEYED),
+        (None, Some(key)) => Choice::write(contract, gap, key),
+        // It was written before: by a client whose middlewares the request has come through, or in an earlier life of it. The key
+        // stays the one that was asked for, which a UUID in 32 characters does not spell.
+        (Some(present), Some(key)) if is_written(contract, &key.key, &present) => {
+            Ok(Choice::keep(contract, frozen, key))
+        }
+        (Some(present), Some(KeyInUse { key, drawn: false })) => Err(Fault::new(
             ErrorKind::Key,
             format!(
                 "the request carries the key #{} and was given #{}: an operation has one key",
                 present.digest(),
-                given.digest(),
+                key.digest(),
             ),
         )),
-        (Some(present), wanted) => {
-            // The drawn key itself, on its way through a middleware chain, is no key of the caller's.
-            let drawn = matches!(wanted, Wanted::Drawn(drawn) if drawn == present);
-            let key = present;
-            Ok(Choice::keep(contract, frozen, KeyInUse { key, drawn }))
+        (Some(key), _) => {
+            let key = KeyInUse { key, drawn: false };
+            match contract.check_written(&key.key) {
+                Ok(()) => Ok(Choice::keep(contract, frozen, key)),
+                Err(error) => Err(Fault::new(ErrorKind::Key, error.to_string()).of(Some(key))),
+            }
         }
     }
 }
 
-fn present_key(contract: &Contract, frozen: &Frozen) -> Result<Option<IdempotencyKey>, Fault> {
+/// Whether what stands in the request is how this contract writes the key.
+fn is_written(contract: &Contract, key: &IdempotencyKey, present: &IdempotencyKey) -> bool {
+    key == present
+        || contract
+            .key_text(key)
+            .is_ok_and(|text| text == present.as_str())
+}
+
+fn header_key(contract: &Contract, frozen: &Frozen) -> Result<Option<IdempotencyKey>, Fault> {
     let Some(name) = contract.key_header() else {
         return Ok(None);
     };
-    read_key(frozen.headers.get_all(name)).map_err(|error| Fault {
-        unreadable: true,
-        ..Fault::new(
-            ErrorKind::Key,
-            format!("the request's own `{name}` header is no usable key: {error}"),
-        )
+    read_key(frozen.headers.get_all(name)).map_err(|error| {
+        Fault::unreadable(format!(
+            "the request's own `{name}` header is no usable key: {error}"
+        ))
     })
 }
 
@@ -292,22 +344,32 @@ pub(crate) struct Ticket {
 
 #[derive(Debug)]
 pub(crate) struct TicketInner {
-    pub(crate) wanted: Wanted,
+    wanted: Wanted,
     pub(crate) overrides: Overrides,
     pub(crate) past: Arc<Past>,
     /// The request to which the key belongs.
     owner: OnceLock<Identity>,
+    /// What is wanted, as the contract wants it: the same at every call.
+    shaped: OnceLock<Wanted>,
+}
+
+impl TicketInner {
+    pub(crate) fn wanted(&self, contract: &Contract) -> Wanted {
+        self.shaped
+            .get_or_init(|| self.wanted.clone().shaped(contract))
+            .clone()
+    }
 }
 
 impl Ticket {
     pub(crate) fn new(wanted: Wanted, overrides: Overrides, past: Arc<Past>) -> Self {
-        let owner = OnceLock::new();
         Self {
             operation: Arc::new(TicketInner {
                 wanted,
                 overrides,
                 past,
-                owner,
+                owner: OnceLock::new(),
+                shaped: OnceLock::new(),
             }),
             course: None,
         }

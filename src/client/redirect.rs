@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use reqwest::redirect::{Attempt, Policy};
 
+use super::guard::Seal;
 use super::past::Past;
 use crate::retry::Failure;
 
@@ -26,6 +27,8 @@ pub(crate) struct Hops {
     safe: bool,
     followed: Cell<bool>,
     exchanges: Cell<u32>,
+    altered: Cell<bool>,
+    seal: Option<Seal>,
     /// Which operation it is of: the address of its past.
     operation: usize,
     /// How the last exchange failed, where it did.
@@ -33,10 +36,11 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
-    pub(crate) fn new(method: &http::Method, past: &Past) -> Self {
+    pub(crate) fn new(method: &http::Method, past: &Past, seal: Option<Seal>) -> Self {
         Self {
             safe: method.is_safe(),
             operation: address(past),
+            seal,
             ..Self::default()
         }
     }
@@ -44,6 +48,21 @@ impl Hops {
     /// Whether the answer of this attempt can only be its first hop's, on a client with this redirect policy.
     pub(crate) fn is_direct(&self) -> bool {
         !self.followed.get() && self.exchanges.get() <= 1
+    }
+
+    /// Whether the attempt was stopped because a middleware had changed it, before anything of it had gone out.
+    pub(crate) fn was_stopped(&self) -> bool {
+        self.altered.get() && self.exchanges.get() == 0 && !self.followed.get()
+    }
+
+    /// What a middleware has changed of the operation, if this is it.
+    pub(crate) fn altered(request: &reqwest::Request) -> Option<&'static str> {
+        HOPS.try_with(|hops| {
+            let what = hops.seal.as_ref()?.broken_by(request)?;
+            hops.altered.set(true);
+            Some(what)
+        })
+        .ok()?
     }
 
     /// Whether this runs inside an attempt of that operation: a second loop in there would multiply the attempts.

@@ -37,6 +37,7 @@ pub struct Report {
     pub(crate) stopped_by: Option<StoppedBy>,
     pub(crate) buffered: bool,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) echo_mismatch: bool,
 }
 
 impl Report {
@@ -55,6 +56,7 @@ impl Report {
             stopped_by: None,
             buffered: false,
             retry_after: None,
+            echo_mismatch: false,
         }
     }
 
@@ -93,6 +95,14 @@ impl Report {
     #[must_use]
     pub fn is_buffered(&self) -> bool {
         self.buffered
+    }
+
+    /// Whether the server named another key in its answer than the one that was sent, where the contract has a header for that. The
+    /// answer may then be that of another operation, mixed up on the way: [`replay`](Self::replay) is [`Replay::Unknown`], and the
+    /// trace has a warning. Look the operation up before you rely on it.
+    #[must_use]
+    pub fn echo_mismatch(&self) -> bool {
+        self.echo_mismatch
     }
 
     /// How long the server asked to wait, in its last answer.

@@ -54,6 +54,9 @@ pub(crate) struct Meta {
     pub(crate) report: Report,
     pub(crate) effect: Effect,
     pub(crate) mismatch: bool,
+    pub(crate) already_done: bool,
+    /// What an earlier attempt has made, where the answer names it.
+    pub(crate) resource: Option<String>,
     pub(crate) stall: Duration,
 }
 
@@ -63,6 +66,8 @@ impl Meta {
             report: Report::empty(),
             effect: Effect::Unknown,
             mismatch: false,
+            already_done: false,
+            resource: None,
             stall: Duration::MAX,
         }
     }
@@ -181,6 +186,21 @@ impl Response {
         self.0.meta.mismatch
     }
 
+    /// Whether the answer says that the operation was done before under this key, whatever its status is. Some servers refuse the
+    /// repeat of a success instead of repeating its answer: such a 409 is no failure of the operation.
+    #[must_use]
+    pub fn is_already_done(&self) -> bool {
+        self.0.meta.already_done
+    }
+
+    /// The identifier of what an earlier attempt with this key has made, where the contract knows its place in the answer: after
+    /// [`is_already_done`](Self::is_already_done) what to look up, after [`is_mismatch`](Self::is_mismatch) what the other request
+    /// has made.
+    #[must_use]
+    pub fn existing_resource(&self) -> Option<&str> {
+        self.0.meta.resource.as_deref()
+    }
+
     /// The attempts, in the order in which they were made; the last one brought this answer.
     #[must_use]
     pub fn attempts(&self) -> &[Attempt] {
@@ -277,8 +297,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Status`], or [`ErrorKind::Mismatch`] where the key was used before with a different request. The response is
-    /// inside ([`Error::into_response`]).
+    /// [`ErrorKind::Status`]; [`ErrorKind::Mismatch`] where the key was used before with a different request;
+    /// [`ErrorKind::AlreadyDone`] where the operation was done before and its answer is not repeated. The response is inside ([`Error::into_response`]).
     pub fn error_for_status(self) -> Result<Self, Error> {
         let status = self.status();
         if !status.is_client_error() && !status.is_server_error() {
@@ -286,6 +306,8 @@ impl Response {
         }
         let kind = if self.is_mismatch() {
             ErrorKind::Mismatch
+        } else if self.is_already_done() {
+            ErrorKind::AlreadyDone
         } else {
             ErrorKind::Status
         };

@@ -72,6 +72,23 @@ pub(crate) fn dropped(key: Option<&IdempotencyKey>) {
     );
 }
 
+/// The answer names another key than the one that was sent.
+pub(crate) fn echo_mismatch(key: &IdempotencyKey) {
+    tracing::warn!(
+        "idempotency.key" = digest(key),
+        "the server echoed another key: the answer may be that of another operation"
+    );
+}
+
+/// A server that is known to mark its replays does not.
+pub(crate) fn never_marks(host: &str, repeats: u32) {
+    tracing::warn!(
+        "server.address" = host,
+        "idempotency.repeats" = repeats,
+        "the contract says that replays are marked, and no repeat has come back with a marker: fresh answers and replays cannot be told apart"
+    );
+}
+
 fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Done => "done",

@@ -107,7 +107,7 @@ impl Statuses {
 ///
 /// Codes and words are compared without regard to case and to the separators `-`, `_`, `.` and
 /// space, so that one entry covers `idempotency_key_in_use`, `IDEMPOTENCY-KEY-IN-USE` and
-/// `IdempotencyKeyInUse`.
+/// `IdempotencyKeyInUse`. Of a code with a `#` in it the part behind that is compared too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Condition {

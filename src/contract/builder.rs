@@ -10,7 +10,7 @@ use super::contract::Contract;
 use super::replay::MarkerRule;
 use super::spec::{Place, Spec};
 use super::window::{FailureStorage, MismatchDetection, Window};
-use super::{ContractError, WaitHeader, providers};
+use super::{ContractError, WaitHeader, named};
 
 /// Builds a [`Contract`]; made by [`Contract::builder`] or [`Contract::to_builder`].
 ///
@@ -26,7 +26,7 @@ impl ContractBuilder {
     pub(super) fn new(name: Cow<'static, str>) -> Self {
         let spec = Spec {
             name,
-            ..providers::generic()
+            ..named::generic()
         };
         Self { spec }
     }
@@ -110,6 +110,7 @@ impl ContractBuilder {
     /// Adds a replay marker. It goes before those that are there: where two rules name one header,
     /// this one counts.
     pub fn marker(mut self, rule: MarkerRule) -> Self {
+        self.spec.marks_replays |= !matches!(rule, MarkerRule::Echo { .. });
         self.spec.markers.insert(0, rule);
         self
     }
@@ -117,6 +118,7 @@ impl ContractBuilder {
     /// Forgets all replay markers named so far, the common ones included.
     pub fn without_markers(mut self) -> Self {
         self.spec.markers.clear();
+        self.spec.marks_replays = false;
         self
     }
 

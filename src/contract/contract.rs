@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::answers::Reading;
+use super::answers::{AnswerRule, Reading};
 use super::builder::ContractBuilder;
 use super::carrier::{Carrier, Companion, KeyEncoding, KeyFormat};
-use super::reading::{Body, Codes};
+use super::reading::{Body, Codes, same_word};
 use super::spec::{Compiled, Spec};
 use super::window::{FailureStorage, MismatchDetection, Window};
-use super::{Replay, WaitHeader, WaitHint, providers};
+use super::{ContractError, MarkerRule, Replay, WaitHeader, WaitHint, named};
 
 /// Where the key travels, which keys are taken, for how long they protect, and what the server's
 /// answers mean.
@@ -53,14 +53,11 @@ enum Repr {
     Shared(Arc<Compiled>),
 }
 
-static GENERIC: LazyLock<Compiled> = LazyLock::new(|| ready(providers::generic()));
-static IETF_DRAFT: LazyLock<Compiled> = LazyLock::new(|| ready(providers::ietf_draft()));
-static STRIPE: LazyLock<Compiled> = LazyLock::new(|| ready(providers::stripe()));
-
-fn ready(spec: Spec) -> Compiled {
-    spec.compile()
-        .expect("the ready contracts are valid, as a test shows")
-}
+static GENERIC: LazyLock<Compiled> = LazyLock::new(|| {
+    named::generic()
+        .compile()
+        .expect("the generic contract is valid, as a test shows")
+});
 
 impl Default for Contract {
     /// [`Contract::generic`].
@@ -79,13 +76,40 @@ impl Contract {
     #[doc = include_str!("docs/ietf_draft.md")]
     #[must_use]
     pub fn ietf_draft() -> Self {
-        Self(Repr::Ready(&IETF_DRAFT))
+        named::IETF_DRAFT.contract()
     }
 
     #[doc = include_str!("docs/stripe.md")]
     #[must_use]
     pub fn stripe() -> Self {
-        Self(Repr::Ready(&STRIPE))
+        named::STRIPE.contract()
+    }
+
+    /// The contract of that name: `generic`, or one of [`named`](super::named), where each has its table. Case and the
+    /// separators `-`, `_`, `.` and space do not matter.
+    ///
+    /// ```
+    /// use idempotency::Contract;
+    ///
+    /// let contract = Contract::named("SQS_FIFO").expect("a known name");
+    /// assert_eq!(contract.name(), "sqs-fifo");
+    /// assert!(Contract::named("no-such-provider").is_none());
+    /// ```
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        if same_word(name, "generic") {
+            return Some(Self::generic());
+        }
+        named::find(name).map(|named| named.contract())
+    }
+
+    /// The names that [`named`](Self::named) knows, for tools that let people choose.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        std::iter::once("generic").chain(named::all().map(|named| named.name()))
+    }
+
+    pub(super) fn ready(compiled: &'static Compiled) -> Self {
+        Self(Repr::Ready(compiled))
     }
 
     /// Starts a contract from the generic one. The name is for errors and logs.
@@ -196,6 +220,26 @@ impl Contract {
         self.spec().window
     }
 
+    /// This contract with another window, such as one that the server has announced to this client.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use idempotency::contract::{Window, named};
+    ///
+    /// // `GET /v1/config` said `"idempotency-key-lifetime": "PT30M"`.
+    /// let window = Window::advertised("PT30M").expect("an ISO 8601 duration");
+    /// let catalog = named::ICEBERG_REST.contract().with_window(window)?;
+    /// assert_eq!(catalog.window().bound(), Some(Duration::from_secs(1800)));
+    /// # Ok::<(), idempotency::contract::ContractError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError`] for a window of no time.
+    pub fn with_window(&self, window: Window) -> Result<Self, ContractError> {
+        self.to_builder().window(window).build()
+    }
+
     /// What the server does with a failed first run.
     #[must_use]
     pub fn failures(&self) -> FailureStorage {
@@ -214,6 +258,13 @@ impl Contract {
         self.spec().conflict_is_final
     }
 
+    /// Whether the server is known to mark its replays, by a marker that this contract names. The ones that are recognised
+    /// everywhere do not count.
+    #[must_use]
+    pub fn marks_replays(&self) -> bool {
+        self.spec().marks_replays
+    }
+
     /// The header in which the server echoes the key, if it does. An echo is no proof of a replay.
     #[must_use]
     pub fn echo_header(&self) -> Option<&HeaderName> {
@@ -224,6 +275,18 @@ impl Contract {
     #[must_use]
     pub fn wait_headers(&self) -> &[WaitHeader] {
         &self.spec().wait_headers
+    }
+
+    /// The rules about answers. The first that fits counts.
+    #[must_use]
+    pub fn answers(&self) -> &[AnswerRule] {
+        &self.spec().answers
+    }
+
+    /// The replay markers. Where two name one header, the first counts.
+    #[must_use]
+    pub fn markers(&self) -> &[MarkerRule] {
+        &self.spec().markers
     }
 
     /// The wait that an answer asks for.

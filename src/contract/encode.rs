@@ -1,6 +1,7 @@
 //! Writing the key down for a server, or saying why it does not take it.
 
 use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderValue;
 
@@ -43,13 +44,53 @@ impl Contract {
     ///
     /// [`ContractError`] when the server does not take this key.
     pub fn key_text<'k>(&self, key: &'k IdempotencyKey) -> Result<Cow<'k, str>, ContractError> {
-        let format = self.key_format();
-        let text = match format.uuid {
+        let text = match self.key_format().uuid {
             UuidForm::Simple => key.uuid().map(|uuid| uuid.simple().to_string().into()),
             UuidForm::Hyphenated => None,
         };
         let text = text.unwrap_or_else(|| Cow::Borrowed(key.as_str()));
-        self.check_alphabet(key, &text)?;
+        self.check_text(key, &text)?;
+        Ok(text)
+    }
+
+    /// Whether the server takes this key in the form in which it is written, as it stands in a request already.
+    pub(crate) fn check_written(&self, key: &IdempotencyKey) -> Result<(), ContractError> {
+        self.check_text(key, key.as_str())
+    }
+
+    /// A key as this server wants it, made from one that was drawn and has not been sent: where it takes only UUIDs that begin
+    /// with the time (version 7, RFC 9562, section 5.7), a random one becomes one of those.
+    pub(crate) fn shape(
+        &self,
+        drawn: IdempotencyKey,
+        now: impl FnOnce() -> SystemTime,
+    ) -> IdempotencyKey {
+        if !matches!(
+            self.key_format().alphabet,
+            KeyAlphabet::Uuid { version: Some(7) }
+        ) {
+            return drawn;
+        }
+        match drawn.uuid() {
+            Some(uuid) if uuid.get_version_num() == 4 => {
+                let millis = now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default()
+                    .as_millis();
+                let mut random = [0; 10];
+                random.copy_from_slice(&uuid.as_bytes()[6..]);
+                let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+                uuid::Builder::from_unix_timestamp_millis(millis, &random)
+                    .into_uuid()
+                    .into()
+            }
+            _ => drawn,
+        }
+    }
+
+    fn check_text(&self, key: &IdempotencyKey, text: &str) -> Result<(), ContractError> {
+        let format = self.key_format();
+        self.check_alphabet(key, text)?;
         if !(format.min..=format.max).contains(&text.len()) {
             return Err(ContractError::KeyLength {
                 contract: self.name_owned(),
@@ -59,7 +100,7 @@ impl Contract {
                 asked_by: format.source.clone(),
             });
         }
-        Ok(text)
+        Ok(())
     }
 
     fn check_alphabet(&self, key: &IdempotencyKey, text: &str) -> Result<(), ContractError> {
@@ -227,5 +268,53 @@ mod tests {
             error.to_string(),
             "in the contract `shop` the key does not travel in a header"
         );
+    }
+
+    #[test]
+    fn a_drawn_key_becomes_a_uuid_of_version_7_where_only_those_are_taken() {
+        let contract = with_format(KeyFormat {
+            alphabet: KeyAlphabet::Uuid { version: Some(7) },
+            ..KeyFormat::default()
+        });
+        let now = || UNIX_EPOCH + std::time::Duration::from_millis(0x0123_4567_89ab);
+        let shaped = contract.shape(key(UUID), now);
+        assert_eq!(shaped.as_str(), "01234567-89ab-73e8-bc93-6894a57f9324");
+        assert!(contract.encode_key(&shaped).is_ok());
+        assert_eq!(contract.shape(shaped.clone(), now), shaped);
+        assert_eq!(contract.shape(key("k-1"), now), key("k-1"));
+        assert_eq!(Contract::generic().shape(key(UUID), now), key(UUID));
+    }
+
+    #[test]
+    fn a_key_that_is_written_already_is_checked_as_it_stands() {
+        let contract = with_format(KeyFormat {
+            max: 32,
+            uuid: UuidForm::Simple,
+            ..KeyFormat::default()
+        });
+        assert!(contract.key_text(&key(UUID)).is_ok());
+        let error = contract.check_written(&key(UUID)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`shop` takes keys of 1 to 32 characters (the reference), this one has 36"
+        );
+        assert!(contract.check_written(&key(&UUID.replace('-', ""))).is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_drawn_key_always_satisfies_every_named_contract(seed: u64, millis in 0_u64..1 << 47) {
+            let now = || UNIX_EPOCH + std::time::Duration::from_millis(millis);
+            let drawn = crate::contract::KeySource::seeded(seed).draw();
+            for named in crate::contract::named::all() {
+                let contract = named.contract();
+                let shaped = contract.shape(drawn.clone(), now);
+                let text = contract.key_text(&shaped);
+                proptest::prop_assert!(text.is_ok(), "{}: {:?}", named.name(), text);
+                if contract.key_header().is_some() {
+                    proptest::prop_assert!(contract.encode_key(&shaped).is_ok());
+                }
+            }
+        }
     }
 }

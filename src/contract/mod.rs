@@ -22,7 +22,8 @@
 //! - An [`IdempotencyKey`] names one operation. It is drawn by a [`KeySource`], derived under a
 //!   [`KeyNamespace`], or taken from where the application saved it.
 //! - A [`Contract`] is what one server promises, as a value: where the key travels, which keys are
-//!   taken, for how long they protect ([`Window`]) and what each answer means ([`Meaning`]).
+//!   taken, for how long they protect ([`Window`]) and what each answer means ([`Meaning`]). Those of
+//!   known servers are in [`named`].
 //! - [`Replay`] says whether an answer is the stored one of an earlier attempt, in three values:
 //!   servers are silent more often than not, and silence proves nothing.
 //! - A [`WaitHint`] is the wait that the server asks for.
@@ -48,9 +49,10 @@ mod fingerprint;
 mod key;
 mod key_field;
 mod markers;
+pub mod named;
 mod namespace;
 pub mod problem;
-mod providers;
+mod rate_limit;
 mod reading;
 mod recognised;
 mod replay;
@@ -67,6 +69,7 @@ pub use error::ContractError;
 pub use fingerprint::Fingerprint;
 pub use key::{IdempotencyKey, KeyDigest, KeyError};
 pub use key_field::{KeyReadError, read_key};
+pub use named::NamedContract;
 pub use namespace::{KeyNamespace, NamespaceError};
 pub use problem::Problem;
 pub use replay::{MarkerRule, Replay};

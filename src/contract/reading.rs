@@ -129,7 +129,11 @@ impl AnswerRule {
 
 fn is_code(found: &Value, value: &str) -> bool {
     match found {
-        Value::String(found) => same_word(found, value),
+        // AWS writes the namespace of a shape before it: `com.amazonaws.sqs#QueueDoesNotExist`.
+        Value::String(found) => {
+            let name = found.rsplit_once('#').map(|(_, name)| name);
+            same_word(found, value) || name.is_some_and(|name| same_word(name, value))
+        }
         Value::Number(found) if found.is_u64() || found.is_i64() => found.to_string() == value,
         _ => false,
     }

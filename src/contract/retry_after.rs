@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, header};
 
+use super::rate_limit;
+
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const X_MS_RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 
@@ -18,17 +20,26 @@ pub enum WaitHeader {
     RetryAfterMs,
     /// `x-ms-retry-after-ms`: milliseconds.
     XMsRetryAfterMs,
+    /// `RateLimit` (draft-ietf-httpapi-ratelimit-headers): the reset time `t` in seconds of a quota of which nothing is left
+    /// (`r=0`). It counts only where none of the others does.
+    RateLimit,
 }
 
 impl WaitHeader {
     /// Every header that is known.
-    pub const ALL: &'static [Self] = &[Self::RetryAfter, Self::RetryAfterMs, Self::XMsRetryAfterMs];
+    pub const ALL: &'static [Self] = &[
+        Self::RetryAfter,
+        Self::RetryAfterMs,
+        Self::XMsRetryAfterMs,
+        Self::RateLimit,
+    ];
 
     fn name(self) -> HeaderName {
         match self {
             Self::RetryAfter => header::RETRY_AFTER,
             Self::RetryAfterMs => RETRY_AFTER_MS,
             Self::XMsRetryAfterMs => X_MS_RETRY_AFTER_MS,
+            Self::RateLimit => rate_limit::RATE_LIMIT,
         }
     }
 }
@@ -73,13 +84,14 @@ impl WaitHint {
         let mut delta: Option<Duration> = None;
         let mut until: Option<SystemTime> = None;
         for hint in hints {
+            let scale = match hint {
+                WaitHeader::RetryAfter => NANOS_PER_SECOND,
+                WaitHeader::RetryAfterMs | WaitHeader::XMsRetryAfterMs => NANOS_PER_MILLISECOND,
+                WaitHeader::RateLimit => continue,
+            };
             for value in headers.get_all(hint.name()) {
                 let Ok(text) = value.to_str() else { continue };
                 let text = text.trim_matches([' ', '\t']);
-                let scale = match hint {
-                    WaitHeader::RetryAfter => NANOS_PER_SECOND,
-                    WaitHeader::RetryAfterMs | WaitHeader::XMsRetryAfterMs => NANOS_PER_MILLISECOND,
-                };
                 if let Some(wait) = decimal(text, scale) {
                     delta = delta.max(Some(wait));
                 } else if let (WaitHeader::RetryAfter, Ok(date)) =
@@ -91,7 +103,12 @@ impl WaitHint {
             }
         }
         if delta.is_none() && until.is_none() {
-            return None;
+            // "If a response contains both the RateLimit and Retry-After fields, the Retry-After field MUST take precedence"
+            // (draft-ietf-httpapi-ratelimit-headers, section 5).
+            if !hints.contains(&WaitHeader::RateLimit) {
+                return None;
+            }
+            delta = Some(rate_limit::reset(headers)?.min(Self::LONGEST));
         }
         let date = until.and_then(|_| own_date(headers));
         Some(Self { delta, until, date })
@@ -160,7 +177,7 @@ fn decimal(text: &str, scale: u64) -> Option<Duration> {
     Some(wait.min(WaitHint::LONGEST))
 }
 
-fn digits(text: &str) -> Option<&str> {
+pub(super) fn digits(text: &str) -> Option<&str> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Spec {
     pub(super) conflict_is_final: bool,
     pub(super) wait_headers: Vec<WaitHeader>,
     pub(super) should_retry: Vec<Cow<'static, str>>,
+    /// Whether the server is known to mark replays, beyond what is recognised everywhere.
+    pub(super) marks_replays: bool,
 }
 
 /// A [`Carrier`] whose name is not checked yet.

@@ -107,6 +107,8 @@ pub enum Failure {
     Redirect,
     /// A middleware of the caller's failed.
     Middleware,
+    /// A middleware of the caller's changed the operation's key, body, method or URL, and the attempt was stopped.
+    Altered,
     /// Something else broke on the way.
     Other,
 }
@@ -133,6 +135,7 @@ impl Failure {
             Self::Stalled => "stalled_answer",
             Self::Redirect => "redirect",
             Self::Middleware => "middleware",
+            Self::Altered => "altered_by_middleware",
             Self::Other => "other",
         }
     }
@@ -156,6 +159,8 @@ impl Failure {
     fn reach(self, direct: bool) -> Reach {
         match self {
             Self::Request | Self::RequestBody => Reach::NeverSent,
+            // Our own guard stopped it, as the last before the wire.
+            Self::Altered if direct => Reach::NeverSent,
             _ if direct && self.is_before_connection() => Reach::NeverSent,
             Self::StreamRefused | Self::GoAway if direct => Reach::NotProcessed,
             _ => Reach::MaybeProcessed,
@@ -172,6 +177,7 @@ impl Failure {
                 | Self::Certificate
                 | Self::Redirect
                 | Self::Middleware
+                | Self::Altered
         )
     }
 }
@@ -197,6 +203,7 @@ impl fmt::Display for Failure {
             Self::Stalled => "the answer did not end within the attempt's time",
             Self::Redirect => "a redirect could not be followed",
             Self::Middleware => "a middleware failed",
+            Self::Altered => "a middleware changed the operation",
             Self::Other => "the exchange failed",
         })
     }
@@ -360,6 +367,10 @@ fn assess_failure(protection: Protection, failure: Failure, direct: bool) -> Ass
 
 fn assess_keyed(protection: Protection, answer: Answer, unknown_before: bool) -> Assessment {
     match answer.meaning {
+        // That the key is refused now says nothing of what an earlier attempt has done with it.
+        Meaning::KeyUnusable if unknown_before => {
+            return Assessment::never(StoppedBy::NotRetryable, false, Reach::Answered);
+        }
         Meaning::Mismatch | Meaning::AlreadyDone | Meaning::KeyUnusable => {
             return Assessment::new(Verdict::Done, Reach::Answered);
         }

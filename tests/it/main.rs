@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod bodies;
+mod contracts;
 mod decision;
 mod house;
 mod middleware;

@@ -126,7 +126,12 @@ fn the_servers_verdict_changes_nothing_about_a_recognised_meaning_or_a_stored_an
         };
         assert_assessed(Protection::DrawnKey, with(Meaning::Mismatch), true, DONE);
         assert_assessed(Protection::DrawnKey, with(Meaning::AlreadyDone), true, DONE);
-        assert_assessed(Protection::DrawnKey, with(Meaning::KeyUnusable), true, DONE);
+        assert_assessed(
+            Protection::DrawnKey,
+            with(Meaning::KeyUnusable),
+            false,
+            DONE,
+        );
         assert_assessed(
             Protection::DrawnKey,
             with(Meaning::InProgress),

@@ -104,23 +104,27 @@ fn a_recognised_operation_in_progress_is_waited_for_whatever_its_status() {
 }
 
 #[test]
-fn a_recognised_mismatch_repetition_or_unusable_key_is_final_whatever_its_status() {
+fn a_recognised_mismatch_or_repetition_is_final_whatever_its_status() {
     for protection in KEYED {
         for unknown_before in [false, true] {
-            for recognised in [
-                Meaning::Mismatch,
-                Meaning::AlreadyDone,
-                Meaning::KeyUnusable,
-            ] {
+            for recognised in [Meaning::Mismatch, Meaning::AlreadyDone] {
                 for status in [400, 409, 412, 422, 429, 500, 503] {
-                    assert_assessed(
-                        protection,
-                        meaning(status, recognised),
-                        unknown_before,
-                        DONE,
-                    );
+                    let answer = meaning(status, recognised);
+                    assert_assessed(protection, answer, unknown_before, DONE);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_refused_key_is_final_unless_an_earlier_attempt_may_have_used_it() {
+    for protection in KEYED {
+        for status in [400, 409, 412, 422, 429, 500, 503] {
+            let refused = meaning(status, Meaning::KeyUnusable);
+            assert_assessed(protection, refused, false, DONE);
+            let settles_nothing = assessed(never(StoppedBy::NotRetryable), Reach::Answered);
+            assert_assessed(protection, refused, true, settles_nothing);
         }
     }
 }
