@@ -117,6 +117,13 @@ async fn a_hint_that_no_limit_leaves_room_for_ends_the_wait_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hint_of_exactly_the_cap_is_obeyed() {
+    let server = ScriptedServer::new([in_use(&[("Retry-After", "30")]), created()]);
+    let operation = payment(&steady_client(), server.url("/payments"));
+    assert_ends(&operation, Came::Answer(201, None), secs(30)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_deadline_holds_for_the_wait_too() {
     let server = ScriptedServer::always(in_use(&[]));
     let operation = payment(&steady_client(), server.url("/payments")).deadline(secs(5));
