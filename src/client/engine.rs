@@ -13,7 +13,7 @@ use super::execute::{Job, execute};
 use super::frozen::Frozen;
 use super::operation::{Fault, KeyInUse, Overrides, Rolls, protection};
 use super::past::Past;
-use super::report::Attempt;
+use super::report::Log;
 use super::response::Response;
 use super::reuse::UsedKeys;
 use super::trace;
@@ -44,7 +44,7 @@ impl Engine {
         overrides: &Overrides,
         past: &Past,
         transport: &mut T,
-        course: (Instant, Vec<Attempt>),
+        course: (Instant, Log),
     ) -> Result<Response, Error> {
         use tracing::Instrument as _;
 

@@ -12,7 +12,7 @@ use super::error::{Effect, Error, ErrorKind, What};
 use super::frozen::{AttemptBody, Frozen, FrozenBody};
 use super::operation::{KeyInUse, Rolls};
 use super::past::Past;
-use super::report::{Attempt, Report};
+use super::report::{Attempt, Log, Report};
 use super::response::{Meta, Response};
 use super::trace;
 use super::witness::{Unmarked, echoes_another_key};
@@ -92,7 +92,7 @@ impl Job<'_> {
 pub(crate) async fn execute(
     job: Job<'_>,
     transport: &mut impl Transport,
-    log: Vec<Attempt>,
+    log: Log,
 ) -> Result<Response, Error> {
     let mut run = Run::new(&job, log);
     run.refuse_forgotten_key()?;
@@ -152,7 +152,7 @@ enum Next {
 /// The loop's memory.
 struct Run<'a> {
     job: &'a Job<'a>,
-    log: Vec<Attempt>,
+    log: Log,
     attempts: u32,
     polls: u32,
     /// Whether the attempt under way asks after an operation in progress.
@@ -164,7 +164,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(job: &'a Job<'a>, log: Vec<Attempt>) -> Self {
+    fn new(job: &'a Job<'a>, log: Log) -> Self {
         let count = |poll| {
             let counted = log.iter().filter(|attempt| attempt.poll == poll).count();
             u32::try_from(counted).unwrap_or(u32::MAX)

@@ -16,7 +16,7 @@ use super::idempotent::IdempotentRequest;
 use super::operation::{Course, Fault, KeyInUse, Overrides, Ticket, Wanted, protection};
 use super::past::Past;
 use super::pending::Pending;
-use super::report::Report;
+use super::report::{Log, Report};
 use super::request::RequestBuilder;
 use super::response::{Meta, Response};
 use super::url::IntoUrl;
@@ -172,7 +172,7 @@ impl Client {
         match &self.0.chain {
             None => {
                 let mut direct = Direct(&self.0.http);
-                let course = (Instant::now(), Vec::new());
+                let course = (Instant::now(), Log::new());
                 self.0
                     .engine
                     .run(

@@ -13,7 +13,7 @@ use super::carrier::{self, Gap, Spot};
 use super::error::{Error, ErrorKind, Source, What};
 use super::frozen::{Frozen, FrozenBody};
 use super::past::Past;
-use super::report::{Attempt, Report};
+use super::report::{Attempt, Log, Report};
 use crate::contract::{Contract, IdempotencyKey, KeySource, read_key};
 use crate::retry::{Protection, RetryPolicy};
 
@@ -416,7 +416,7 @@ pub(crate) struct Course {
     identity: OnceLock<Identity>,
     pub(crate) past: Arc<Past>,
     pub(crate) began: Instant,
-    log: Mutex<Vec<Attempt>>,
+    log: Mutex<Log>,
 }
 
 impl Course {
@@ -429,15 +429,15 @@ impl Course {
         }
     }
 
-    pub(crate) fn log(&self) -> Vec<Attempt> {
+    pub(crate) fn log(&self) -> Log {
         self.lock().clone()
     }
 
     pub(crate) fn set_log(&self, log: &[Attempt]) {
-        log.clone_into(&mut self.lock());
+        *self.lock() = log.into();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Attempt>> {
+    fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,10 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
+use smallvec::SmallVec;
 
 use super::response::Meta;
 use crate::contract::{IdempotencyKey, Replay};
 use crate::retry::{Failure, Reach, StoppedBy, WaitReason};
+
+/// Most operations have one attempt, and that one needs no room of its own.
+pub(crate) type Log = SmallVec<[Attempt; 1]>;
 
 /// Everything that happened to an operation. Responses and errors carry it.
 ///
@@ -31,7 +35,7 @@ use crate::retry::{Failure, Reach, StoppedBy, WaitReason};
 #[derive(Clone, Debug)]
 pub struct Report {
     pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) attempts: Log,
     pub(crate) replay: Replay,
     pub(crate) followed_unknown: bool,
     pub(crate) stopped_by: Option<StoppedBy>,
@@ -50,7 +54,7 @@ impl Report {
     pub(crate) fn empty() -> Self {
         Self {
             key: None,
-            attempts: Vec::new(),
+            attempts: Log::new(),
             replay: Replay::Unknown,
             followed_unknown: false,
             stopped_by: None,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use http::HeaderValue;
 
 use super::carrier::{KeyAlphabet, KeyEncoding, UuidForm};
@@ -22,6 +23,9 @@ impl Contract {
                 contract: contract(),
             });
         }
+        if let Some(value) = self.plain_value(key) {
+            return Ok(value);
+        }
         let text = self.key_text(key)?;
         let value = match self.encoding() {
             // Servers that read both forms take a leading quote for the beginning of a string.
@@ -36,6 +40,27 @@ impl Contract {
         let mut value = value.expect("visible ASCII is a header value");
         value.set_sensitive(true);
         Ok(value)
+    }
+
+    /// The value where nothing about the key has to be changed or looked into: the common case, which every operation pays for.
+    fn plain_value(&self, key: &IdempotencyKey) -> Option<HeaderValue> {
+        let format = self.key_format();
+        let bytes = key.as_bytes();
+        let plain = matches!(
+            (self.encoding(), format.uuid, &format.alphabet),
+            (
+                KeyEncoding::Bare,
+                UuidForm::Hyphenated,
+                KeyAlphabet::VisibleAscii
+            )
+        );
+        if !plain || !(format.min..=format.max).contains(&bytes.len()) || bytes.contains(&b'"') {
+            return None;
+        }
+        // Shared from the start: every attempt has a copy of it.
+        let mut value = HeaderValue::from_maybe_shared(Bytes::from_owner(Text(key.clone()))).ok()?;
+        value.set_sensitive(true);
+        Some(value)
     }
 
     /// The key as text for a carrier that is not a header.
@@ -135,6 +160,15 @@ impl Contract {
                 }
             }
         }
+    }
+}
+
+/// A key as the owner of its own bytes.
+struct Text(IdempotencyKey);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 

@@ -97,6 +97,14 @@ impl IdempotencyKey {
         }
     }
 
+    /// The text as bytes, without the check that they are text.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Repr::Shared(text) => text.as_bytes(),
+        }
+    }
+
     /// The UUID that the key is, when its text is a hyphenated UUID in either case.
     #[must_use]
     pub fn uuid(&self) -> Option<Uuid> {
