@@ -338,6 +338,33 @@ impl Dripping {
     }
 }
 
+/// A body that finds no room at the other side is given up with its attempt.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_is_left_with_the_attempt() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let deaf = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            accepted.push(stream);
+        }
+    });
+    let operation = bounded().post(&url).body(vec![0; 32 << 20]).idempotent();
+    let (sent, took) = timed(operation.send()).await;
+    let error = sent.unwrap_err();
+    let effect = (ErrorKind::Timeout, Effect::Unknown);
+    assert_failed(
+        &error,
+        2,
+        Failure::Timeout,
+        Reach::MaybeProcessed,
+        effect,
+        (),
+    );
+    assert_eq!(took, DEADLINE);
+    deaf.abort();
+}
+
 /// An answer that nobody has asked for yet must not become the answer to the next operation on the same connection.
 #[tokio::test(start_paused = true)]
 async fn what_follows_an_answer_on_its_connection_is_not_the_answer_to_the_next_operation() {

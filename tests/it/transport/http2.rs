@@ -465,3 +465,42 @@ async fn break_frames(mut stream: tokio::net::TcpStream, broken: Vec<u8>) {
         .is_ok_and(|count| count > 0)
     {}
 }
+
+/// RFC 9113, section 6.9.2: a window of zero is allowed. A body that never gets one is given up with its attempt.
+#[tokio::test(start_paused = true)]
+async fn a_body_without_a_window_is_given_up_with_the_attempt() {
+    const INITIAL_WINDOW_SIZE: [u8; 6] = [0, 4, 0, 0, 0, 0];
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            connections.spawn(async move {
+                let _ = stream
+                    .write_all(&frame(4, 0, 0, &INITIAL_WINDOW_SIZE))
+                    .await;
+                let mut received = [0; 4096];
+                while stream
+                    .read(&mut received)
+                    .await
+                    .is_ok_and(|count| count > 0)
+                {}
+            });
+        }
+    });
+    let operation = client(2).post(&url).body(vec![0; 1 << 20]).idempotent();
+    let (sent, took) = timed(operation.send()).await;
+    let effect = (ErrorKind::Timeout, Effect::Unknown);
+    let error = sent.unwrap_err();
+    assert_failed(
+        &error,
+        2,
+        Failure::Timeout,
+        Reach::MaybeProcessed,
+        effect,
+        (),
+    );
+    // This server does not answer pings either: after 15 s its connection is dead, in the middle of the second attempt.
+    assert_eq!(took, Duration::from_secs(15));
+    server.abort();
+}
