@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, UPGRADE};
 use reqwest::Request;
 use tokio::time::Instant;
 
@@ -86,6 +86,9 @@ pub(crate) async fn attempt(
         Some(Err(error)) => {
             return fail(Failure::Middleware, false, Some(Source::middleware(error)));
         }
+        Some(Ok(response)) if job.key.is_some() && is_unasked_switch(job, response.status()) => {
+            return fail(Failure::Malformed, false, None);
+        }
         Some(Ok(response)) => Response::new(response),
     };
     let sent = SentAs {
@@ -93,6 +96,11 @@ pub(crate) async fn attempt(
         direct: job.trusted && hops.is_direct(),
     };
     take(job, flight, response, sent, ends).await
+}
+
+/// RFC 9110, section 15.2.2: 101 is for a client that asked for it. No server has answered an operation with it.
+fn is_unasked_switch(job: &Job<'_>, status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS && !job.frozen.headers.contains_key(UPGRADE)
 }
 
 /// What has to be known of a request to read its answer.

@@ -47,11 +47,13 @@ impl Client {
     /// Idle connections are given up after 20 s, before common servers and balancers close them, so that a request seldom meets
     /// a connection that is just being closed. TCP and HTTP/2 keep-alive find a dead connection within 15 s, since a retry over
     /// the same dead connection is none. TLS is rustls where that feature is on, whatever other crates switch on in reqwest: only
-    /// its errors tell a refused certificate from a broken handshake.
+    /// its errors tell a refused certificate from a broken handshake. A followed redirect does not say where it comes from: in the
+    /// `Referer` that reqwest would send stands the query, and queries hold signatures.
     pub fn reqwest_defaults() -> reqwest::ClientBuilder {
         const PROBE: Duration = Duration::from_secs(10);
         const SILENCE: Duration = Duration::from_secs(5);
         let builder = reqwest::Client::builder()
+            .referer(false)
             .pool_idle_timeout(Duration::from_secs(20))
             .tcp_keepalive(PROBE)
             .tcp_keepalive_interval(SILENCE);

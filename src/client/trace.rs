@@ -33,9 +33,6 @@ fn digest(key: &IdempotencyKey) -> tracing::field::DisplayValue<KeyDigest> {
 
 /// How an attempt ended and what follows.
 pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<StoppedBy>) {
-    if !tracing::enabled!(tracing::Level::DEBUG) {
-        return;
-    }
     let resend_count = attempt.number.saturating_sub(1);
     let (wait, why) = attempt.wait.unzip();
     tracing::debug!(

@@ -1,13 +1,13 @@
 //! A client of ours gives the same results with middlewares as without: one table through both.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::StreamBody;
-use idempotency::{Client, Error, IdempotencyKey, RequestBuilder, Response, RetryPolicy};
+use idempotency::{Client, Contract, Error, IdempotencyKey, RequestBuilder, Response, RetryPolicy};
 
 use super::layer;
 use crate::support::{Arrivals, Refused, ScriptedServer, Step, header_lines, timed};
@@ -45,6 +45,16 @@ enum Keyed {
     Drawn,
     Given,
     Streamed,
+    /// Under another contract, policy and deadline.
+    Overridden,
+    /// Taken up again.
+    Resumed,
+}
+
+/// Its key travels in another header, and 409 is final.
+fn other_contract() -> Contract {
+    let contract = Contract::generic().to_builder().header("x-operation");
+    contract.conflict_is_final().build().unwrap()
 }
 
 async fn send(request: RequestBuilder, keyed: Keyed) -> Vec<Result<Response, Error>> {
@@ -53,6 +63,15 @@ async fn send(request: RequestBuilder, keyed: Keyed) -> Vec<Result<Response, Err
         Keyed::Drawn => request.idempotent(),
         Keyed::Given => request.idempotent_with(IdempotencyKey::parse("k-1").unwrap()),
         Keyed::Streamed => request.idempotent().stream_answer(),
+        Keyed::Overridden => request
+            .idempotent()
+            .contract(other_contract())
+            .policy(RetryPolicy::immediate(2))
+            .deadline(Duration::from_secs(7)),
+        Keyed::Resumed => {
+            let key = IdempotencyKey::parse("k-1").unwrap();
+            request.idempotent_with(key).first_sent(SystemTime::now())
+        }
     };
     // Again is the same value.
     vec![operation.send().await, operation.send().await]
@@ -133,11 +152,12 @@ fn arrivals(seen: &Arrivals) -> String {
     let mut text = format!("{} connections", seen.connections());
     for arrival in seen.arrivals() {
         let keys = header_lines(&arrival, "idempotency-key").len();
+        let others = header_lines(&arrival, "x-operation").len();
         let length = header_lines(&arrival, "content-length").join(",");
         let coding = header_lines(&arrival, "transfer-encoding").join(",");
         write!(
             text,
-            "\n{} {} keys {keys} length {length} coding {coding} body {:?} {}",
+            "\n{} {} keys {keys}, {others} length {length} coding {coding} body {:?} {}",
             arrival.method,
             arrival.target,
             String::from_utf8_lossy(&arrival.body),
@@ -260,14 +280,21 @@ async fn a_chain_changes_nothing() {
     let (direct, chain) = (client(false), client(true));
     let mut compared = 0;
     for steps in scripts() {
-        for keyed in [Keyed::No, Keyed::Drawn, Keyed::Given, Keyed::Streamed] {
+        for keyed in [
+            Keyed::No,
+            Keyed::Drawn,
+            Keyed::Given,
+            Keyed::Streamed,
+            Keyed::Overridden,
+            Keyed::Resumed,
+        ] {
             let bare = run(&direct, "POST", steps.clone(), keyed, 0).await;
             let chained = run(&chain, "POST", steps.clone(), keyed, 0).await;
             assert_eq!(chained, bare, "{keyed:?}, {steps:?}");
             compared += 1;
         }
     }
-    assert_eq!(compared, 80);
+    assert_eq!(compared, 120);
 }
 
 #[tokio::test(start_paused = true)]

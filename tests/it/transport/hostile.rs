@@ -1,16 +1,18 @@
 //! Servers that mean harm, or are simply broken: never a panic, never a wait past the deadline, never an answer that was none.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use idempotency::retry::{Failure, Reach};
 use idempotency::{Client, Effect, ErrorKind, RetryPolicy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::client;
+use super::{assert_failed, client};
 use crate::support::{End, ScriptedServer, Step, timed};
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -175,6 +177,100 @@ async fn what_is_no_answer_is_never_taken_for_one() {
     }
 }
 
+/// Cut at any byte it is no answer, whatever the cut looks like; whole it is one.
+#[tokio::test(start_paused = true)]
+async fn no_beginning_of_an_answer_is_taken_for_the_answer() {
+    let fixed = "HTTP/1.1 201 Created\r\netag: \"1\"\r\ncontent-length: 4\r\n\r\ndone";
+    let interim = format!("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n{fixed}");
+    let chunked = "HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n\
+        2\r\ndo\r\n2;x=y\r\nne\r\n0\r\nx-trailer: 1\r\n\r\n";
+    let client = client(1);
+    for answer in [fixed, &interim, chunked] {
+        for length in 0..answer.len() {
+            for end in [End::Close, End::Reset] {
+                let server = ScriptedServer::new([Step::raw(&answer.as_bytes()[..length], end)]);
+                let operation = client.post(server.url("/orders")).body("x").idempotent();
+                let what = format!("{length} bytes, {end:?}");
+                let error = operation.send().await.expect_err(&what);
+                assert_eq!(error.effect(), Effect::Unknown, "{what}: {error:?}");
+                server.assert_hits(1);
+            }
+        }
+        let server = ScriptedServer::new([Step::raw(answer, End::Close)]);
+        let operation = client.post(server.url("/orders")).body("x").idempotent();
+        assert_eq!(
+            operation.send().await.unwrap().text().await.unwrap(),
+            "done"
+        );
+    }
+}
+
+/// 400 answers with a few bytes changed, left out or put in; the same ones each time.
+#[tokio::test(start_paused = true)]
+async fn no_damaged_answer_makes_the_loop_panic_or_wait_past_the_deadline() {
+    let whole: [&[u8]; 3] = [
+        b"HTTP/1.1 201 Created\r\nidempotent-replayed: true\r\ncontent-length: 4\r\n\r\ndone",
+        b"HTTP/1.1 503 Busy\r\nretry-after: 1\r\ntransfer-encoding: chunked\r\n\r\n4\r\ndone\r\n0\r\n\r\n",
+        b"HTTP/1.1 409 Conflict\r\ncontent-type: application/problem+json\r\ncontent-length: 25\r\n\r\n{\"type\":\"x:in-progress\"}\n",
+    ];
+    let client = bounded();
+    let mut random = fastrand::Rng::with_seed(20);
+    for round in 0..400 {
+        let mut bytes = whole[round % whole.len()].to_vec();
+        for _ in 0..random.usize(1..5) {
+            let at = random.usize(..bytes.len());
+            match random.u8(..3) {
+                0 => bytes[at] = random.u8(..),
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, random.u8(..)),
+            }
+        }
+        let end = [End::Close, End::Reset, End::Hold][round % 3];
+        let shown = bytes.escape_ascii().to_string();
+        let server = ScriptedServer::always(Step::raw(bytes, end));
+        let operation = client.post(server.url("/orders")).body("x").idempotent();
+        let work = AssertUnwindSafe(operation.send()).catch_unwind();
+        let (sent, took) = timed(work).await;
+        assert!(sent.is_ok(), "panicked: {shown}");
+        assert!(took <= DEADLINE, "{took:?}: {shown}");
+        if let Ok(Ok(response)) = sent {
+            let status = response.status();
+            assert!(shown.contains(status.as_str()), "{status}: {shown}");
+        }
+    }
+}
+
+/// RFC 9110, section 15.2.2: it is only sent to a client that asked for it. An answer to the operation it is not.
+#[tokio::test(start_paused = true)]
+async fn a_switch_of_protocols_that_nobody_asked_for_is_no_answer() {
+    let switch = Step::raw(
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: chess\r\n\r\n",
+        End::Hold,
+    );
+    let server = ScriptedServer::always(switch);
+    let client = client(2);
+    let post = || client.post(server.url("/orders")).body("x");
+    let error = post().idempotent().send().await.unwrap_err();
+    let effect = (ErrorKind::Protocol, Effect::Unknown);
+    assert_failed(
+        &error,
+        2,
+        Failure::Malformed,
+        Reach::MaybeProcessed,
+        effect,
+        (),
+    );
+    server.assert_one_operation(2);
+    let asked = post()
+        .header("connection", "upgrade")
+        .header("upgrade", "chess");
+    let response = asked.idempotent().send().await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), response.is_buffered()),
+        (101, false)
+    );
+}
+
 /// A server that drips without end: the deadline ends it, and it is not taken for a bad answer.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_drips_for_ever_is_left_at_the_deadline() {
@@ -240,6 +336,33 @@ impl Dripping {
             _tasks: tasks,
         }
     }
+}
+
+/// A body that finds no room at the other side is given up with its attempt.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_is_left_with_the_attempt() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let deaf = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            accepted.push(stream);
+        }
+    });
+    let operation = bounded().post(&url).body(vec![0; 32 << 20]).idempotent();
+    let (sent, took) = timed(operation.send()).await;
+    let error = sent.unwrap_err();
+    let effect = (ErrorKind::Timeout, Effect::Unknown);
+    assert_failed(
+        &error,
+        2,
+        Failure::Timeout,
+        Reach::MaybeProcessed,
+        effect,
+        (),
+    );
+    assert_eq!(took, DEADLINE);
+    deaf.abort();
 }
 
 /// An answer that nobody has asked for yet must not become the answer to the next operation on the same connection.
@@ -314,8 +437,7 @@ async fn no_header_of_an_answer_makes_the_loop_panic_or_wait_past_the_deadline()
                 let busy = Step::reply(status, &[(name, value)], "{\"type\":");
                 let server = ScriptedServer::always(busy);
                 let operation = client.post(server.url("/orders")).body("x").idempotent();
-                let (sent, took) =
-                    timed(std::panic::AssertUnwindSafe(operation.send()).catch_unwind()).await;
+                let (sent, took) = timed(AssertUnwindSafe(operation.send()).catch_unwind()).await;
                 assert!(sent.is_ok(), "{status} {name}: {value:?} panicked");
                 assert!(took <= DEADLINE, "{status} {name}: {value:?} took {took:?}");
             }

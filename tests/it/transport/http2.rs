@@ -9,6 +9,9 @@ use http_body_util::StreamBody;
 use idempotency::retry::{Failure, Reach, StoppedBy};
 use idempotency::{Client, Effect, Error, ErrorKind, Replay, RetryPolicy};
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
 use super::{assert_failed, client_over, facts};
 use crate::support::{H2Server, H2Step, timed};
 
@@ -281,13 +284,13 @@ fn failing_body() -> reqwest::Body {
 /// A server that speaks another protocol: not understood, nothing proven.
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_http1_to_http2_is_of_unknown_outcome_and_bounded() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/orders", listener.local_addr().unwrap());
     let server = tokio::spawn(async move {
         let mut accepted = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await;
+            let _ = stream.write_all(answer).await;
             accepted.push(stream);
         }
     });
@@ -323,7 +326,7 @@ async fn a_dead_connection_is_found_by_its_pings() {
         .policy(policy)
         .build()
         .unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/orders", listener.local_addr().unwrap());
     let silent = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -349,4 +352,155 @@ async fn a_dead_connection_is_found_by_its_pings() {
         "10 s to the ping, 5 s for its answer"
     );
     silent.abort();
+}
+
+/// RFC 9113, section 6.8: a GOAWAY at or above our stream is no loss. The answer comes, and nothing is sent twice.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_being_shut_down_still_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+        connection.graceful_shutdown();
+        let answer = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let head = http::Response::builder().status(201).body(()).unwrap();
+            let mut body = respond.send_response(head, false).unwrap();
+            body.send_data(Bytes::from_static(b"done"), true).unwrap();
+        });
+        while connection.accept().await.is_some() {}
+        answer.await.unwrap();
+    });
+    let response = client(4).post(&url).body("x").send().await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), response.attempts().len()),
+        (201, 1)
+    );
+    assert_eq!(response.text().await.unwrap(), "done");
+    server.abort();
+}
+
+/// The frame of RFC 9113, section 4.1.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A server that breaks HTTP/2 in every way proves nothing and is asked no more often than any other.
+#[tokio::test(start_paused = true)]
+async fn broken_frames_are_of_unknown_outcome_and_bounded() {
+    const END_HEADERS: u8 = 4;
+    let client = client(2);
+    for (name, broken) in [
+        ("nothing", Vec::new()),
+        ("garbage", vec![0xff; 100]),
+        (
+            "a frame that is too long",
+            vec![0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1],
+        ),
+        ("DATA for an idle stream", frame(0, 0, 9, b"x")),
+        ("DATA before the head", frame(0, 1, 1, b"x")),
+        (
+            "a head that cannot be unpacked",
+            frame(1, END_HEADERS, 1, &[0xff; 20]),
+        ),
+        ("a head without a status", frame(1, END_HEADERS, 1, &[])),
+        ("a head that does not end", frame(1, 0, 1, &[0x88])),
+        (
+            "RST_STREAM of the connection",
+            frame(3, 0, 0, &[0, 0, 0, 7]),
+        ),
+        ("RST_STREAM that is too short", frame(3, 0, 1, &[0])),
+        ("SETTINGS that are too short", frame(4, 0, 0, &[1])),
+        (
+            "a pushed stream",
+            frame(5, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]),
+        ),
+        ("PING that is too long", frame(6, 0, 0, &[0; 9])),
+        ("GOAWAY that is too short", frame(7, 0, 0, &[0])),
+        ("GOAWAY of a stream", frame(7, 0, 1, &[0; 8])),
+        ("WINDOW_UPDATE of nothing", frame(8, 0, 0, &[0; 4])),
+        (
+            "WINDOW_UPDATE past the end",
+            frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
+        ),
+        ("CONTINUATION of nothing", frame(9, END_HEADERS, 1, &[0x88])),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/orders", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(break_frames(stream, broken.clone()));
+            }
+        });
+        let operation = client.post(&url).body("x").idempotent();
+        let (sent, took) = timed(operation.send()).await;
+        let error = sent.expect_err(name);
+        assert_eq!(error.effect(), Effect::Unknown, "{name}: {error:?}");
+        assert_eq!(error.attempts().len(), 2, "{name}: {error:?}");
+        assert!(took <= Duration::from_secs(20), "{name}: {took:?}");
+        server.abort();
+    }
+}
+
+/// Answers the request's frames with settings of its own, then with something broken, then with silence.
+async fn break_frames(mut stream: tokio::net::TcpStream, broken: Vec<u8>) {
+    let mut received = [0; 4096];
+    let _ = stream.write_all(&frame(4, 0, 0, &[])).await;
+    // The preface, then the frames of the request.
+    for _ in 0..2 {
+        let _ = stream.read(&mut received).await;
+    }
+    let _ = stream.write_all(&broken).await;
+    while stream
+        .read(&mut received)
+        .await
+        .is_ok_and(|count| count > 0)
+    {}
+}
+
+/// RFC 9113, section 6.9.2: a window of zero is allowed. A body that never gets one is given up with its attempt.
+#[tokio::test(start_paused = true)]
+async fn a_body_without_a_window_is_given_up_with_the_attempt() {
+    const INITIAL_WINDOW_SIZE: [u8; 6] = [0, 4, 0, 0, 0, 0];
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/orders", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            connections.spawn(async move {
+                let _ = stream
+                    .write_all(&frame(4, 0, 0, &INITIAL_WINDOW_SIZE))
+                    .await;
+                let mut received = [0; 4096];
+                while stream
+                    .read(&mut received)
+                    .await
+                    .is_ok_and(|count| count > 0)
+                {}
+            });
+        }
+    });
+    let operation = client(2).post(&url).body(vec![0; 1 << 20]).idempotent();
+    let (sent, took) = timed(operation.send()).await;
+    let effect = (ErrorKind::Timeout, Effect::Unknown);
+    let error = sent.unwrap_err();
+    assert_failed(
+        &error,
+        2,
+        Failure::Timeout,
+        Reach::MaybeProcessed,
+        effect,
+        (),
+    );
+    // This server does not answer pings either: after 15 s its connection is dead, in the middle of the second attempt.
+    assert_eq!(took, Duration::from_secs(15));
+    server.abort();
 }

@@ -106,6 +106,18 @@ async fn a_redirect_to_another_origin_is_not_followed_after_one_to_the_same() {
     assert_eq!(other.connections(), 0);
 }
 
+/// B75: a query is a place for signatures, and the page that one comes from is nobody's business.
+#[tokio::test(start_paused = true)]
+async fn a_followed_redirect_does_not_tell_where_it_comes_from() {
+    let other = ScriptedServer::new([Step::reply(200, &[], "")]);
+    let server = ScriptedServer::new([redirect(302, "/here"), redirect(302, &other.url("/there"))]);
+    let url = server.url("/orders?sig=secret");
+    client(4).get(&url).send().await.unwrap();
+    for arrival in server.arrivals().iter().chain(&other.arrivals()) {
+        assert_eq!(header_lines(arrival, "referer"), [""; 0]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn safe_methods_are_redirected_as_usual() {
     for status in [301, 302, 303, 307, 308] {

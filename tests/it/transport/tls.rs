@@ -1,10 +1,12 @@
 //! Handshakes that fail: what heals is tried again, a verdict on a certificate is final, and nothing was sent in either case.
 
+use std::time::Duration;
+
 use idempotency::retry::{Failure, Reach, StoppedBy};
 use idempotency::{Client, Effect, ErrorKind};
 
 use super::{assert_failed, client_over};
-use crate::support::{Handshake, TlsServer};
+use crate::support::{Handshake, TlsServer, timed};
 
 fn trusting(server: &TlsServer) -> Client {
     let authority = reqwest::Certificate::from_pem(server.ca_pem().as_bytes()).unwrap();
@@ -122,6 +124,32 @@ async fn a_handshake_that_breaks_off_is_never_sent_and_tried_again() {
             "{handshake:?}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_is_not_answered_in_time_is_never_sent() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/orders", listener.local_addr().unwrap());
+    let silent = tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            accepted.push(stream);
+        }
+    });
+    let client = client_over(Client::reqwest_defaults(), 2);
+    let (sent, took) = timed(client.post(&url).body("x").send()).await;
+    let effect = (ErrorKind::Connect, Effect::NotExecuted);
+    let error = sent.unwrap_err();
+    assert_failed(
+        &error,
+        2,
+        Failure::ConnectTimeout,
+        Reach::NeverSent,
+        effect,
+        (),
+    );
+    assert_eq!(took, 2 * Duration::from_secs(3));
+    silent.abort();
 }
 
 /// In TLS 1.3 the client has finished its side of the handshake, and may have sent the request, before it hears that its own
