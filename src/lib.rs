@@ -98,6 +98,8 @@
 
 pub mod contract;
 pub mod retry;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 mod client;
 

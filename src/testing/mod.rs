@@ -1,0 +1,28 @@
+#![doc = include_str!("guide.md")]
+
+mod answer;
+mod arrival;
+mod clock;
+mod contract_server;
+mod exchange;
+mod fault;
+mod front;
+mod http1;
+mod judge;
+mod key_seen;
+mod ledger;
+mod play;
+mod report;
+mod route;
+mod rule;
+mod script;
+mod state;
+
+pub use arrival::{Action, Arrival, Delivery};
+pub use contract_server::{ContractServer, ContractServerBuilder};
+pub use fault::Fault;
+pub use report::ClientReport;
+pub use route::{Operation, OperationBuilder};
+pub use rule::{Finding, Rule};
+pub use script::Faults;
+pub use state::Repeats;
