@@ -1,6 +1,7 @@
 //! An answer, and the ways in which it goes wrong on its way.
 
 use std::io;
+use std::time::SystemTime;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -82,6 +83,11 @@ impl Answer {
             head.put_slice(value.as_bytes());
             head.put_slice(b"\r\n");
         }
+        // A server with a clock dates its answers (RFC 9110, section 6.6.1).
+        if !self.headers.contains_key(header::DATE) {
+            let now = httpdate::fmt_http_date(SystemTime::now());
+            head.put_slice(format!("date: {now}\r\n").as_bytes());
+        }
         head.put_slice(framing.as_bytes());
         if close {
             head.put_slice(b"connection: close\r\n");
@@ -112,25 +118,27 @@ impl Answer {
         wire.write(&message).await
     }
 
-    /// Acts out what a fault does to an answer; [`None`] where the connection is over.
+    /// Acts out what a fault does to an answer.
     pub(super) async fn deliver(
         &self,
         mut wire: Wire,
         fault: &Fault,
         method: &Method,
         close: bool,
-    ) -> Option<Wire> {
+    ) -> Delivered {
         // At least one byte has to be missing, or it is no cut.
         let announced = self.body.len().max(1);
         let part = |after: usize| &self.body[..after.min(announced - 1).min(self.body.len())];
         match fault {
-            Fault::CommitThenDropReply | Fault::Crash => wire.close().await,
-            Fault::CommitThenReset | Fault::CloseBeforeReading => wire.reset(),
+            Fault::CommitThenDropReply | Fault::Crash => {}
+            Fault::CommitThenReset | Fault::CloseBeforeReading => {
+                wire.reset();
+                return Delivered::Closed;
+            }
             Fault::CutAnswer { after } => {
                 let mut message = self.head(&format!("content-length: {announced}\r\n"), false);
                 message.extend_from_slice(part(*after));
                 let _ = wire.write(&message).await;
-                wire.close().await;
             }
             Fault::CutChunked { after } => {
                 let mut message = self.head("transfer-encoding: chunked\r\n", false);
@@ -141,7 +149,6 @@ impl Answer {
                     message.extend_from_slice(b"\r\n");
                 }
                 let _ = wire.write(&message).await;
-                wire.close().await;
             }
             Fault::StallBeforeHeaders => wire.gone().await,
             Fault::StallInBody { after } => {
@@ -152,21 +159,38 @@ impl Answer {
             }
             Fault::Garbage => {
                 let _ = wire.write(GARBAGE).await;
-                wire.close().await;
             }
             _ => {
                 let stands_in = Self::of(fault);
                 let answer = stands_in.as_ref().unwrap_or(self);
-                if answer.write(&mut wire, method, close).await.is_err() {
-                    return None;
-                }
-                if !close {
-                    return Some(wire);
-                }
-                wire.close().await;
+                return match answer.write(&mut wire, method, close).await {
+                    Err(_) => Delivered::Unread,
+                    Ok(()) if !close => Delivered::Open(wire),
+                    Ok(()) if wire.close().await => Delivered::Closed,
+                    Ok(()) => Delivered::Unread,
+                };
             }
         }
-        None
+        wire.close().await;
+        Delivered::Closed
+    }
+}
+
+/// What is left of the connection.
+pub(super) enum Delivered {
+    /// It can be used again.
+    Open(Wire),
+    Closed,
+    /// The client was gone before it had read the answer.
+    Unread,
+}
+
+impl Delivered {
+    pub(super) fn open(self) -> Option<Wire> {
+        match self {
+            Self::Open(wire) => Some(wire),
+            Self::Closed | Self::Unread => None,
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use super::exchange::{Dispatcher, ROUTE, Shared};
 use super::fault::Fault;
 use super::front::{Front, Gate};
 use super::judge;
-use super::report::ClientReport;
+use super::mocks::Mocks;
+use super::report::{ClientReport, counted};
 use super::route::{OperationBuilder, Route};
 use super::rule::{Finding, Rule};
 use super::script::Faults;
@@ -67,7 +68,7 @@ pub struct ContractServer {
     // Dropped in this order: first nobody can connect any more.
     front: Front,
     shared: Arc<Shared>,
-    mocks: MockServer,
+    mocks: Mocks,
     tolerated: Vec<Rule>,
     verified: Mutex<bool>,
 }
@@ -159,7 +160,7 @@ impl ContractServerBuilder {
         ContractServer {
             front: front.expect("the system gives a loopback port and a thread"),
             shared,
-            mocks,
+            mocks: Mocks::new(mocks),
             tolerated: self.tolerated,
             verified: Mutex::new(false),
         }
@@ -204,7 +205,7 @@ impl ContractServer {
     /// reached through [`uri`](Self::uri), where no operation matches. Runs of operations are among its received requests,
     /// with a header `x-idempotency-kit-operation` of the kit's.
     #[must_use]
-    pub const fn mocks(&self) -> &MockServer {
+    pub fn mocks(&self) -> &MockServer {
         &self.mocks
     }
 
@@ -308,10 +309,7 @@ impl ContractServer {
     }
 
     fn mark_verified(&self) {
-        *self
-            .verified
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
     fn report(&self, exactly_once: bool) -> ClientReport {
@@ -328,7 +326,7 @@ impl ContractServer {
             findings.extend(judge::exactly_once(&groups));
         }
         for (place, (route, _)) in routes.iter().enumerate() {
-            let (Some(expected), came) = (route.expected, executed[place] as u64) else {
+            let (Some(expected), came) = (route.expected, executed[place]) else {
                 continue;
             };
             if expected != came {
@@ -337,8 +335,8 @@ impl ContractServer {
                     rule: Rule::Expected,
                     operation: operation.unwrap_or_else(|| format!("operation {}", place + 1)),
                     key: None,
-                    expected: format!("executed {expected} times"),
-                    came: format!("executed {came} times"),
+                    expected: counted(expected, "execution"),
+                    came: counted(came, "execution"),
                 });
             }
         }

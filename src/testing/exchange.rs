@@ -11,7 +11,7 @@ use reqwest::Url;
 use tokio::net::TcpStream;
 use wiremock::{Request, Respond, ResponseTemplate};
 
-use super::answer::Answer;
+use super::answer::{Answer, Delivered};
 use super::arrival::{Action, Delivery};
 use super::clock::KitClock;
 use super::fault::Fault;
@@ -51,6 +51,8 @@ impl Shared {
         let mut door = accepted.door;
         door.mark_unchanged();
         let mut wire = Wire::new(accepted.stream, Arc::new(Meter::default()));
+        // The last arrival on this connection whose answer was written.
+        let mut last = None;
         loop {
             let head = tokio::select! {
                 head = wire.request_head() => head,
@@ -58,18 +60,33 @@ impl Shared {
             };
             let head = match head {
                 Ok(Some(head)) => head,
+                Ok(None) => return,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     let _ = Answer::new(400).write(&mut wire, &Method::GET, true).await;
-                    return wire.close().await;
+                    wire.close().await;
+                    return;
                 }
-                _ => return,
+                // A client that closes with the answer unread sends a reset.
+                Err(_) => return self.unread(last),
             };
             let closing = !head.keep_alive;
-            match self.exchange(wire, head, accepted.number).await {
-                Some(same) if !closing && !door.has_changed().unwrap_or(true) => wire = same,
-                Some(last) => return last.close().await,
-                None => return,
+            let Some((same, answered)) = self.exchange(wire, head, accepted.number).await else {
+                return;
+            };
+            if closing || door.has_changed().unwrap_or(true) {
+                if !same.close().await {
+                    self.unread(answered);
+                }
+                return;
             }
+            (wire, last) = (same, answered);
+        }
+    }
+
+    /// The client was gone before it had read this answer.
+    fn unread(&self, arrival: Option<usize>) {
+        if let Some(index) = arrival {
+            self.state().unread(index, self.clock.now());
         }
     }
 
@@ -79,7 +96,7 @@ impl Shared {
         mut wire: Wire,
         head: RequestHead,
         connection: usize,
-    ) -> Option<Wire> {
+    ) -> Option<(Wire, Option<usize>)> {
         let settings = &self.settings;
         if let Some((incoming, faults)) = self.incoming(&head, Bytes::new(), connection)
             && incoming.key.text().is_some()
@@ -94,7 +111,10 @@ impl Shared {
         let data = body.data.clone().freeze();
         match self.incoming(&head, data, connection) {
             Some((incoming, faults)) => self.play(wire, incoming, &faults).await,
-            None => self.pass_on(wire, &head, &body).await,
+            None => {
+                let wire = self.pass_on(wire, &head, &body).await?;
+                Some((wire, None))
+            }
         }
     }
 
@@ -112,7 +132,9 @@ impl Shared {
             body: body.to_vec(),
         };
         let routes = self.routes();
-        let route = routes.iter().position(|(route, _)| route.matches(&request))?;
+        let route = routes
+            .iter()
+            .position(|(route, _)| route.matches(&request))?;
         let key = KeySeen::read(&self.settings.contract, head, &body);
         let incoming = Incoming {
             route,
@@ -138,7 +160,7 @@ impl Shared {
         wire: Wire,
         incoming: Incoming,
         faults: &Faults,
-    ) -> Option<Wire> {
+    ) -> Option<(Wire, Option<usize>)> {
         let (settings, now) = (&self.settings, self.clock.now());
         let method = incoming.head.method.clone();
         let turn = self.state().arrive(&incoming, faults, settings, now);
@@ -213,7 +235,7 @@ impl Shared {
         turn: &Turn,
         answer: &Answer,
         method: &Method,
-    ) -> Option<Wire> {
+    ) -> Option<(Wire, Option<usize>)> {
         let (contract, now) = (&self.settings.contract, self.clock.now());
         let stands_in = Answer::of(&turn.fault);
         let seen = stands_in.as_ref().unwrap_or(answer);
@@ -232,14 +254,16 @@ impl Shared {
             self.gate.refuse(lasting).await;
         }
         let close = turn.refusal.is_some();
-        let wire = answer.deliver(wire, &turn.fault, method, close).await;
-        let lost = wire.is_none() && delivery == Delivery::Complete && !close;
-        if lost {
-            let now = self.clock.now();
-            let mut state = self.state();
-            state.end(index, said, Delivery::ClientGone, contract, now);
+        match answer.deliver(wire, &turn.fault, method, close).await {
+            Delivered::Open(wire) => {
+                Some((wire, (delivery == Delivery::Complete).then_some(index)))
+            }
+            Delivered::Closed => None,
+            Delivered::Unread => {
+                self.unread(Some(index));
+                None
+            }
         }
-        wire
     }
 }
 

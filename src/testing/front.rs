@@ -147,13 +147,8 @@ fn socket() -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn run<F, Fut>(
-    runtime: &Runtime,
-    door: Door,
-    listener: TcpListener,
-    commands: Commands,
-    serve: F,
-) where
+fn run<F, Fut>(runtime: &Runtime, door: Door, listener: TcpListener, commands: Commands, serve: F)
+where
     F: Fn(Accepted) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
@@ -187,10 +182,13 @@ where
                 open_at = Instant::now() + Duration::from_secs(1);
             }
             accepted = next(listener.as_ref()) => {
-                if let Ok((stream, _)) = accepted {
-                    number += 1;
-                    tokio::spawn(serve(Accepted { stream, number, door: watching.clone() }));
-                }
+                let Ok((stream, _)) = accepted else {
+                    // Out of file descriptors: the connection stays in the queue until there are some.
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                };
+                number += 1;
+                tokio::spawn(serve(Accepted { stream, number, door: watching.clone() }));
             }
         }
     }

@@ -127,7 +127,6 @@ impl Wire {
                 Ok(true) => {}
                 Ok(false) if begun => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(false) => return Ok(None),
-                Err(_) if !begun => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
@@ -163,10 +162,7 @@ impl Wire {
 
     /// Reads the head of the answer to a request. Interim answers are read like others.
     pub(super) async fn response_head(&mut self, to: &Method) -> io::Result<ResponseHead> {
-        let raw = self
-            .head()
-            .await?
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let raw = self.head().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut lines = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut lines);
         parsed
@@ -245,10 +241,7 @@ impl Wire {
             self.fill_or_break().await?;
         }
         let count = usize::try_from(*left).unwrap_or(usize::MAX);
-        let raw = self
-            .buffer
-            .split_to(count.min(self.buffer.len()))
-            .freeze();
+        let raw = self.buffer.split_to(count.min(self.buffer.len())).freeze();
         *left -= raw.len() as u64;
         Ok(Piece {
             data: raw.clone(),
@@ -280,6 +273,10 @@ impl Wire {
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await?;
+        // To a client that has closed already the write succeeds, and what comes back is a reset.
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
         self.meter
             .written
             .fetch_add(bytes.len() as u64, Ordering::SeqCst);
@@ -303,19 +300,24 @@ impl Wire {
         let _ = self.stream.set_zero_linger();
     }
 
-    /// Closes in order: what was written arrives, even where the other side's last bytes are unread.
-    pub(super) async fn close(mut self) {
-        if self.stream.shutdown().await.is_ok() {
-            let rest = async { while self.fill().await.is_ok_and(|more| more) {
-                self.buffer.clear();
-            } };
-            let _ = tokio::time::timeout(Duration::from_millis(500), rest).await;
+    /// Closes in order: what was written arrives, even where the other side's last bytes are unread. Says whether the other
+    /// side closed in order too: one that has unread bytes when it closes sends a reset (RFC 9293, section 3.10.4).
+    pub(super) async fn close(mut self) -> bool {
+        if self.stream.shutdown().await.is_err() {
+            return false;
         }
-    }
-
-    /// The bytes that have come and nobody has read, and the socket.
-    pub(super) fn into_parts(self) -> (TcpStream, BytesMut) {
-        (self.stream, self.buffer)
+        let rest = async {
+            loop {
+                self.buffer.clear();
+                match self.fill().await {
+                    Ok(true) => {}
+                    Ok(false) => return true,
+                    Err(_) => return false,
+                }
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_millis(500), rest).await;
+        ended.unwrap_or(true)
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::arrival::{Action, Arrival, Delivery};
 use super::fault::Fault;
 use super::key_seen::KeySeen;
-use super::report::shown;
+use super::report::{counted, shown};
 use super::rule::{Finding, Rule};
-use crate::contract::{Contract, KeyEncoding, Meaning, Replay};
+use crate::contract::{Contract, KeyEncoding, KeyError, KeyReadError, Meaning, Replay};
 
 /// Arrivals of one operation, with the number that each has in the report.
 pub(super) struct Group<'a> {
@@ -59,9 +59,7 @@ fn is_final_for(attempt: &Arrival) -> bool {
 }
 
 fn same_request(a: &Arrival, b: &Arrival) -> bool {
-    a.method == b.method
-        && a.target == b.target
-        && (a.body == b.body || unread(a) || unread(b))
+    a.method == b.method && a.target == b.target && (a.body == b.body || unread(a) || unread(b))
 }
 
 fn unread(arrival: &Arrival) -> bool {
@@ -94,9 +92,8 @@ type Add<'f> = dyn FnMut(Rule, String, String) + 'f;
 fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add<'_>) {
     let attempts = &group.attempts;
     let numbered = || attempts.iter().enumerate().map(|(i, a)| (i + 1, a));
-    let keyless = |attempt: &Arrival| {
-        attempt.key == KeySeen::None && contract.honours(&attempt.method)
-    };
+    let keyless =
+        |attempt: &Arrival| attempt.key == KeySeen::None && contract.honours(&attempt.method);
     let first_bare = numbered().find(|(_, attempt)| keyless(attempt));
     if let Some((number, _)) = first_bare {
         if let Some((later, _)) = numbered().find(|(i, a)| *i > number && a.key().is_some()) {
@@ -107,7 +104,11 @@ fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add
             );
         } else if require_key {
             let expected = "an idempotency key".to_owned();
-            add(Rule::KeyMissing, expected, format!("attempt {number} without one"));
+            add(
+                Rule::KeyMissing,
+                expected,
+                format!("attempt {number} without one"),
+            );
         } else if let Some((later, _)) = numbered().find(|(i, a)| *i > number && keyless(a)) {
             add(
                 Rule::KeyMissing,
@@ -116,8 +117,9 @@ fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add
             );
         }
     }
-    if let Some((number, KeySeen::Several(lines))) =
-        numbered().map(|(i, a)| (i, &a.key)).find(|(_, key)| matches!(key, KeySeen::Several(_)))
+    if let Some((number, KeySeen::Several(lines))) = numbered()
+        .map(|(i, a)| (i, &a.key))
+        .find(|(_, key)| matches!(key, KeySeen::Several(_)))
     {
         add(
             Rule::SeveralKeys,
@@ -126,9 +128,8 @@ fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add
         );
     }
     let quoted = |wanted: bool| {
-        numbered().find(
-            move |(_, a)| matches!(&a.key, KeySeen::One { quoted, .. } if *quoted == wanted),
-        )
+        numbered()
+            .find(move |(_, a)| matches!(&a.key, KeySeen::One { quoted, .. } if *quoted == wanted))
     };
     match (quoted(true), quoted(false)) {
         (Some((quoted, _)), Some((bare, _))) => add(
@@ -144,18 +145,30 @@ fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add
         _ => {}
     }
     for (number, attempt) in numbered() {
-        let error = match &attempt.key {
-            KeySeen::Broken(error) => error,
+        let why = match &attempt.key {
+            KeySeen::Broken(error) => broken(error),
             KeySeen::One {
-                refused: Some(error),
-                quoted: false,
-                ..
-            } if quoted(true).is_none() => error,
+                refused: Some(why), ..
+            } if quoted(true).is_none() => why.clone(),
             _ => continue,
         };
         let expected = format!("a key that `{}` takes", contract.name());
-        add(Rule::KeyUnusable, expected, format!("on attempt {number}: {error}"));
+        let came = format!("another text on attempt {number}: {why}");
+        add(Rule::KeyUnusable, expected, came);
         break;
+    }
+}
+
+/// The error's own text gives advice that only users of this crate can follow.
+fn broken(error: &KeyReadError) -> String {
+    match error {
+        KeyReadError::SeveralLines => "it stands there more than once".to_owned(),
+        KeyReadError::Quoting => "its quoting is broken".to_owned(),
+        KeyReadError::Key(KeyError::Empty) => "it is empty".to_owned(),
+        KeyReadError::Key(KeyError::TooLong { length }) => format!("it has {length} bytes"),
+        KeyReadError::Key(KeyError::NotVisibleAscii { position, .. }) => {
+            format!("its byte {position} is not visible ASCII")
+        }
     }
 }
 
@@ -215,8 +228,11 @@ fn repeats(group: &Group<'_>, contract: &Contract, add: &mut Add<'_>) {
             early = true;
             add(
                 Rule::TooEarly,
-                format!("attempt {next} {} after the answer to attempt {number}", shown(wait)),
-                format!("attempt {next} {} after it", shown(repeat.at.saturating_sub(ended))),
+                format!(
+                    "no attempt {next} within {} of the answer to attempt {number}",
+                    shown(wait)
+                ),
+                format!("it came after {}", shown(repeat.at.saturating_sub(ended))),
             );
         }
         let conflict = before.status == Some(409);
@@ -229,12 +245,11 @@ fn repeats(group: &Group<'_>, contract: &Contract, add: &mut Add<'_>) {
                 true => (Rule::ConflictRetried, "the conflict"),
                 false => (Rule::RetryAfterAnswer, "the answer"),
             };
-            let later = attempts.len() - number;
-            let plural = if later == 1 { "" } else { "s" };
+            let later = counted(attempts.len() - number, "more attempt");
             add(
                 rule,
                 format!("no attempt after {what} {status} to attempt {number}"),
-                format!("{later} more attempt{plural}"),
+                later,
             );
         }
     }
@@ -290,15 +305,19 @@ fn new_key(groups: &[Group<'_>], place: usize, contract: &Contract, add: &mut Ad
     let number = earlier.attempts.len();
     let last = earlier.attempts[number - 1];
     let known = last.digest().map(|key| key.to_string()).unwrap_or_default();
-    let new = first.digest().map(|key| key.to_string()).unwrap_or_default();
+    let new = first
+        .digest()
+        .map(|key| key.to_string())
+        .unwrap_or_default();
     let ran = |group: &Group<'_>| group.attempts.iter().any(|attempt| attempt.stands);
     let twice = match ran(earlier) && ran(&groups[place]) {
         true => "; it ran a second time",
         false => "",
     };
-    let lost = earlier.attempts.iter().any(|attempt| {
-        attempt.delivery != Delivery::Complete && attempt.action != Action::Nothing
-    });
+    let lost = earlier
+        .attempts
+        .iter()
+        .any(|attempt| attempt.delivery != Delivery::Complete && attempt.action != Action::Nothing);
     let (rule, why) = match lost {
         true => (Rule::NewKeyAfterLostAnswer, "an answer was lost"),
         false => (Rule::NewKeyPerAttempt, "attempt 1 had no final answer"),
@@ -325,14 +344,22 @@ fn same_but_for_key(a: &Arrival, b: &Arrival) -> bool {
 pub(super) fn exactly_once(groups: &[Group<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for group in groups {
-        let runs = group.attempts.iter().filter(|attempt| attempt.stands).count();
+        let runs = group
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.stands)
+            .count();
         if runs != 1 {
             findings.push(Finding {
                 rule: Rule::NotOnce,
                 operation: group.title.clone(),
                 key: group.attempts.iter().find_map(|attempt| attempt.digest()),
                 expected: "1 execution".to_owned(),
-                came: format!("{runs} executions in {} attempts", group.attempts.len()),
+                came: format!(
+                    "{} in {}",
+                    counted(runs, "execution"),
+                    counted(group.attempts.len(), "attempt")
+                ),
             });
         }
     }

@@ -5,8 +5,7 @@ use reqwest::Url;
 
 use super::http1::RequestHead;
 use crate::contract::{
-    Carrier, Contract, IdempotencyKey, KeyDigest, KeyEncoding, KeyError, KeyReadError, UuidForm,
-    read_key,
+    Carrier, Contract, IdempotencyKey, KeyDigest, KeyEncoding, KeyReadError, UuidForm, read_key,
 };
 
 /// What stands where the key should stand.
@@ -20,7 +19,7 @@ pub(super) enum KeySeen {
         text: String,
         quoted: bool,
         /// Why the contract does not take it.
-        refused: Option<KeyReadError>,
+        refused: Option<String>,
     },
     Several(usize),
     Broken(KeyReadError),
@@ -76,7 +75,7 @@ impl KeySeen {
             false => inner.as_str().to_owned(),
         };
         let refused = match wanted && !quoted {
-            true => Some(KeyReadError::Quoting),
+            true => Some("it is not quoted".to_owned()),
             false => unfit(contract, &inner),
         };
         Self::One {
@@ -112,17 +111,16 @@ impl KeySeen {
     }
 }
 
-/// The error about a key that the contract's format does not have.
-fn unfit(contract: &Contract, key: &IdempotencyKey) -> Option<KeyReadError> {
+/// Why the contract's format does not have this key.
+fn unfit(contract: &Contract, key: &IdempotencyKey) -> Option<String> {
     let text = key.as_str();
     let simple = contract.key_format().uuid == UuidForm::Simple
         && text.len() == 32
         && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if simple || contract.key_text(key).is_ok() {
+    if simple {
         return None;
     }
-    let length = text.len();
-    Some(KeyReadError::Key(KeyError::TooLong { length }))
+    contract.key_text(key).err().map(|error| error.to_string())
 }
 
 fn query_of(target: &str) -> &str {

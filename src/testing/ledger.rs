@@ -182,7 +182,10 @@ mod tests {
         assert!(matches!(claim(&mut ledger, b"b", at(9)), Claim::Mismatch));
         let next = won(claim(&mut ledger, b"a", at(10)));
         ledger.end(&late, Outcome::Release);
-        assert!(matches!(claim(&mut ledger, b"a", at(11)), Claim::InProgress));
+        assert!(matches!(
+            claim(&mut ledger, b"a", at(11)),
+            Claim::InProgress
+        ));
         ledger.end(&late, Outcome::Keep(Arc::new(Answer::new(500))));
         ledger.end(&next, Outcome::Keep(Arc::new(Answer::new(201))));
         match claim(&mut ledger, b"a", at(12)) {

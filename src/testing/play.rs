@@ -5,9 +5,7 @@ use http::{HeaderName, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use crate::contract::{
-    Condition, Contract, KeyReadError, MarkerRule, Meaning, Problem, Replay, problem,
-};
+use crate::contract::{Condition, Contract, MarkerRule, Meaning, Problem, Replay, problem};
 
 /// An answer that the contract reads as `meaning`, with a status out of `preferred` where its rules leave the choice.
 ///
@@ -26,9 +24,16 @@ pub(super) fn answer(
         contract.read(status, &answer.headers, &answer.body).meaning == meaning
     };
     let common = Contract::generic();
-    let rules = || contract.answers().iter().filter(|rule| rule.means == meaning);
+    let rules = || {
+        contract
+            .answers()
+            .iter()
+            .filter(|rule| rule.means == meaning)
+    };
     // Rules that every contract shares are served best by the document of ours that they know.
-    let own = rules().next().is_none_or(|rule| common.answers().contains(rule));
+    let own = rules()
+        .next()
+        .is_none_or(|rule| common.answers().contains(rule));
     if own && means(&fallback) {
         return fallback;
     }
@@ -135,10 +140,6 @@ pub(super) fn key_missing(contract: &Contract) -> Answer {
     key_unusable(contract, &Problem::key_missing())
 }
 
-pub(super) fn key_refused(contract: &Contract, error: &KeyReadError) -> Answer {
-    key_unusable(contract, &Problem::key_unreadable(error))
-}
-
 pub(super) fn burned(contract: &Contract) -> Answer {
     let problem = Problem::key_invalid()
         .with_detail("The first request with this key failed. Send the operation with a new key.");
@@ -215,7 +216,6 @@ pub(super) fn stored(mut answer: Answer) -> Answer {
     answer
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,7 +254,10 @@ mod tests {
             assert_eq!(marker, Replay::Replayed);
         }
         let stripe = in_progress(&Contract::stripe(), 1);
-        assert_eq!(stripe.body, r#"{"error":{"code":"idempotency_key_in_use"}}"#);
+        assert_eq!(
+            stripe.body,
+            r#"{"error":{"code":"idempotency_key_in_use"}}"#
+        );
     }
 
     #[test]

@@ -29,11 +29,7 @@ struct OperationReport {
 }
 
 impl ClientReport {
-    pub(super) fn new(
-        contract: &Contract,
-        findings: Vec<Finding>,
-        groups: &[Group<'_>],
-    ) -> Self {
+    pub(super) fn new(contract: &Contract, findings: Vec<Finding>, groups: &[Group<'_>]) -> Self {
         Self {
             contract: contract.name().to_owned(),
             findings,
@@ -67,15 +63,31 @@ impl ClientReport {
 }
 
 fn operation(group: &Group<'_>) -> OperationReport {
-    let key = group.attempts.iter().find_map(|attempt| attempt.digest());
-    let key = key.map_or("no key".to_owned(), |key| format!("key #{key}"));
     let first = group.attempts[0];
+    let key = group.attempts.iter().find_map(|attempt| attempt.digest());
+    let keyed = key.is_some();
+    let key = match (key, &first.key) {
+        (Some(key), _) => format!("key #{key}"),
+        (None, KeySeen::None) => "no key".to_owned(),
+        (None, KeySeen::Several(_)) => "several keys".to_owned(),
+        (None, _) => "no usable key".to_owned(),
+    };
     let numbered = group.attempts.iter().zip(1..);
     OperationReport {
         title: format!("{}, {key}", group.title),
-        executions: group.attempts.iter().filter(|attempt| attempt.stands).count(),
+        executions: group
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.stands)
+            .count(),
         lines: numbered
-            .map(|(attempt, number)| line(first, attempt, number))
+            .map(|(attempt, number)| {
+                let mut line = line(first, attempt, number);
+                if keyed && attempt.key == KeySeen::None {
+                    line += "; no key";
+                }
+                line
+            })
             .collect(),
     }
 }
@@ -101,23 +113,33 @@ fn line(first: &Arrival, attempt: &Arrival, number: usize) -> String {
             fault => line += &format!("; answer lost: {fault}"),
         },
     }
-    if let Some(wait) = attempt.said.wait.filter(|_| attempt.delivery == Delivery::Complete) {
+    if let Some(wait) = attempt
+        .said
+        .wait
+        .filter(|_| attempt.delivery == Delivery::Complete)
+    {
         line += &format!("; retry after {}", shown(wait));
     }
     match &attempt.key {
-        KeySeen::None => line += "; no key",
         KeySeen::Several(lines) => line += &format!("; {lines} key lines"),
         KeySeen::One { quoted: true, .. } => line += "; key quoted",
-        KeySeen::One { .. } | KeySeen::Broken(_) => {}
+        _ => {}
     }
     line
 }
 
-/// A time as a person reads it: whole milliseconds, or seconds.
+/// `1 attempt`, `2 attempts`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// A time as a person reads it: milliseconds, seconds, or whole hours.
 pub(super) fn shown(time: Duration) -> String {
     let millis = time.as_millis();
     match millis {
         0..1000 => format!("{millis} ms"),
+        _ if millis % 3_600_000 == 0 => format!("{} h", millis / 3_600_000),
         _ if millis % 1000 == 0 => format!("{} s", millis / 1000),
         _ => format!("{}.{:03} s", millis / 1000, millis % 1000),
     }
@@ -127,14 +149,12 @@ impl fmt::Display for ClientReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.findings.len() {
             0 => writeln!(f, "the client keeps the contract `{}`", self.contract)?,
-            count => {
-                let plural = if count == 1 { "" } else { "s" };
-                writeln!(
-                    f,
-                    "the client breaks the contract `{}`: {count} finding{plural}",
-                    self.contract
-                )?;
-            }
+            count => writeln!(
+                f,
+                "the client breaks the contract `{}`: {}",
+                self.contract,
+                counted(count, "finding")
+            )?,
         }
         for (finding, number) in self.findings.iter().zip(1..) {
             write!(f, "\n  {number}. {finding}\n")?;

@@ -19,7 +19,7 @@ pub(super) struct Route {
     pub(super) matchers: Vec<Box<dyn Match>>,
     pub(super) responder: Box<dyn Respond>,
     pub(super) faults: Faults,
-    pub(super) expected: Option<u64>,
+    pub(super) expected: Option<usize>,
     pub(super) name: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl<'s> OperationBuilder<'s> {
     }
 
     /// How many operations shall have been executed here when the server is verified. Default: any number.
-    pub fn expect(mut self, operations: u64) -> Self {
+    pub fn expect(mut self, operations: usize) -> Self {
         self.route.expected = Some(operations);
         self
     }

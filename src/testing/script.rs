@@ -27,7 +27,10 @@ pub struct Faults(Script);
 enum Script {
     List(Arc<[Fault]>),
     Always(Fault),
-    Random { seed: u64, rates: Arc<[(Fault, u16)]> },
+    Random {
+        seed: u64,
+        rates: Arc<[(Fault, u16)]>,
+    },
 }
 
 impl Faults {
@@ -103,9 +106,7 @@ fn flatten(faults: impl IntoIterator<Item = Fault>) -> Arc<[Fault]> {
         }
     }
     let mut list = Vec::new();
-    faults
-        .into_iter()
-        .for_each(|fault| push(fault, &mut list));
+    faults.into_iter().for_each(|fault| push(fault, &mut list));
     list.into()
 }
 

@@ -15,7 +15,7 @@ use super::key_seen::KeySeen;
 use super::ledger::{Claim, Ledger, Name, Outcome, Owner, Times};
 use super::play;
 use super::script::{Faults, Place};
-use crate::contract::{Contract, FailureStorage, Fingerprint};
+use crate::contract::{Contract, FailureStorage, Fingerprint, MismatchDetection, Problem};
 
 /// How the server plays its contract.
 #[derive(Debug, Clone)]
@@ -82,7 +82,12 @@ pub(super) enum Ruling {
 
 impl State {
     /// The fault that the next attempt of this operation meets, without taking it.
-    pub(super) fn is_next_closed_unread(&mut self, incoming: &Incoming, faults: &Faults, settings: &Settings) -> bool {
+    pub(super) fn is_next_closed_unread(
+        &mut self,
+        incoming: &Incoming,
+        faults: &Faults,
+        settings: &Settings,
+    ) -> bool {
         let identity = identity(incoming, settings);
         let fresh = self.places.len();
         let (ordinal, place) = match self.places.get(&identity) {
@@ -148,6 +153,10 @@ impl State {
     ) -> Ruling {
         let contract = &settings.contract;
         let honoured = contract.honours(&incoming.head.method);
+        let refused = |problem: &Problem| {
+            let answer = play::key_unusable(contract, problem);
+            (Action::KeyRefused, Ruling::Answer(answer))
+        };
         let (action, ruling) = match &incoming.key {
             KeySeen::None if honoured && settings.require_key => (
                 Action::KeyMissing,
@@ -155,21 +164,11 @@ impl State {
             ),
             _ if !honoured => (Action::Ran, Ruling::Run(None)),
             KeySeen::None => (Action::Ran, Ruling::Run(None)),
-            KeySeen::Several(_) => (
-                Action::KeyRefused,
-                Ruling::Answer(play::key_refused(
-                    contract,
-                    &crate::contract::KeyReadError::SeveralLines,
-                )),
-            ),
-            KeySeen::Broken(error)
-            | KeySeen::One {
-                refused: Some(error),
-                ..
-            } => (
-                Action::KeyRefused,
-                Ruling::Answer(play::key_refused(contract, error)),
-            ),
+            KeySeen::Several(_) => refused(&Problem::several_keys()),
+            KeySeen::Broken(error) => refused(&Problem::key_unreadable(error)),
+            KeySeen::One {
+                refused: Some(_), ..
+            } => refused(&Problem::key_invalid()),
             KeySeen::One { literal, .. } => {
                 let name = Name {
                     scope: scope(incoming, settings),
@@ -199,7 +198,7 @@ impl State {
             lease: settings.lease,
         };
         self.arrivals[index].forgotten = self.ledger.forget(&name, times);
-        let compared = contract.mismatch() != crate::contract::MismatchDetection::NotDetected;
+        let compared = contract.mismatch() != MismatchDetection::NotDetected;
         let fingerprint = fingerprint(incoming);
         match self.ledger.claim(name, fingerprint, compared, times) {
             Claim::New(owner) => (Action::Ran, Ruling::Run(Some(owner))),
@@ -245,6 +244,13 @@ impl State {
         if let Some(owner) = owner {
             self.ledger.end(owner, outcome);
         }
+    }
+
+    /// The client was gone before it had read this answer.
+    pub(super) fn unread(&mut self, index: usize, now: Duration) {
+        let arrival = &mut self.arrivals[index];
+        arrival.delivery = Delivery::ClientGone;
+        arrival.ended = Some(now);
     }
 
     /// Takes down what became of the answer.
