@@ -3,6 +3,7 @@
 mod answer;
 mod arrival;
 mod clock;
+mod conformance;
 mod contract_server;
 mod exchange;
 mod fault;
@@ -23,6 +24,9 @@ mod script;
 mod state;
 
 pub use arrival::{Action, Arrival, Delivery};
+pub use conformance::{
+    Check, Grade, Probe, ProbeError, ProbeReport, Proposal, Row, named_contracts, probe,
+};
 pub use contract_server::{ContractServer, ContractServerBuilder};
 pub use fault::Fault;
 pub use fault_proxy::{FaultProxy, FaultProxyBuilder};

@@ -1,8 +1,10 @@
 //! The test kit, judged by clients and servers that are bad on purpose.
 
 mod bad_clients;
+mod bad_server;
 mod matching;
 mod own_client;
+mod probing;
 mod proxy;
 mod raw;
 mod server;
