@@ -12,7 +12,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use http::{HeaderName, HeaderValue, Method};
-use idempotency::testing::{Probe, named_contracts, probe};
+use idempotency::testing::{Probe, Verdict, named_contracts, probe};
 
 const HELP: &str = "\
 Asks a live server what it does with idempotency keys. It runs the operation some forty times.
@@ -39,8 +39,9 @@ exit status: 0 a retry is safe, 1 it is not, 2 it could not be found out
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match run(std::env::args().skip(1)).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(Verdict::Safe) => ExitCode::SUCCESS,
+        Ok(Verdict::Unsafe) => ExitCode::from(1),
+        Ok(Verdict::Unknown) => ExitCode::from(2),
         Err(error) => {
             eprintln!("probe: {error}");
             ExitCode::from(2)
@@ -50,10 +51,9 @@ async fn main() -> ExitCode {
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Whether a retry is safe.
-async fn run(arguments: impl Iterator<Item = String>) -> Result<bool, Failure> {
+async fn run(arguments: impl Iterator<Item = String>) -> Result<Verdict, Failure> {
     let Some((asked, json)) = parse(arguments)? else {
-        return Ok(true);
+        return Ok(Verdict::Safe);
     };
     let live = std::io::stderr().is_terminal();
     let asked = asked.on_check(move |number, of, check| {
@@ -66,21 +66,16 @@ async fn run(arguments: impl Iterator<Item = String>) -> Result<bool, Failure> {
     if live {
         eprint!("\r\x1b[K");
     }
-    let report = report.map_err(|error| match std::error::Error::source(&error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    })?;
+    let report = report.map_err(|error| chain(&error))?;
     match json {
         true => println!("{}", report.to_json()),
         false => println!("{report}"),
     }
-    Ok(report.is_safe())
+    Ok(report.verdict)
 }
 
 /// The probe, and whether its report is to be JSON. [`None`]: everything has been said.
-fn parse(
-    mut arguments: impl Iterator<Item = String>,
-) -> Result<Option<(Probe, bool)>, Failure> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<(Probe, bool)>, Failure> {
     let mut url = None;
     let mut json = false;
     let mut body = None;
@@ -94,7 +89,9 @@ fn parse(
                 return Ok(None);
             }
             "--contracts" => {
-                named_contracts().iter().for_each(|(name, _)| println!("{name}"));
+                named_contracts()
+                    .iter()
+                    .for_each(|(name, _)| println!("{name}"));
                 return Ok(None);
             }
             "--json" => json = true,
@@ -105,7 +102,9 @@ fn parse(
             "--body" => body = Some(value()?),
             "--content-type" => content_type = value()?,
             "--key-header" => {
-                let contract = idempotency::Contract::builder("probed").header(value()?).build()?;
+                let contract = idempotency::Contract::builder("probed")
+                    .header(value()?)
+                    .build()?;
                 changes.push(Box::new(|probe| probe.contract(contract)));
             }
             "--header" => {
@@ -137,15 +136,23 @@ fn parse(
             _ => url = Some(argument),
         }
     }
-    let url = url.ok_or("an URL is needed; see --help")?;
+    let url = url.ok_or("a URL is needed; see --help")?;
     let mut asked = probe(url);
     if let Some(body) = body {
         asked = asked.body(content_type, body);
     }
     Ok(Some((
-        changes.into_iter().fold(asked, |probe, change| change(probe)),
+        changes
+            .into_iter()
+            .fold(asked, |probe, change| change(probe)),
         json,
     )))
+}
+
+/// An error with its causes, the last of which says what is the matter.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn header(line: &str) -> Result<(HeaderName, HeaderValue), Failure> {

@@ -172,13 +172,16 @@ fn broken(error: &KeyReadError) -> String {
     }
 }
 
+type Differs<'f> = dyn Fn(&Arrival) -> bool + 'f;
+
 fn changes(group: &Group<'_>, add: &mut Add<'_>) {
     // A request that was not read has nothing to compare.
-    let Some(first) = group.attempts.iter().find(|attempt| !unread(attempt)) else {
+    let Some(number) = group.attempts.iter().position(|attempt| !unread(attempt)) else {
         return;
     };
+    let first = group.attempts[number];
     let content_type = |a: &Arrival| a.headers.get(http::header::CONTENT_TYPE).cloned();
-    let parts: [(Rule, &str, &dyn Fn(&Arrival) -> bool); 5] = [
+    let parts: [(Rule, &str, &Differs<'_>); 5] = [
         (Rule::MethodChanged, "method", &|a| a.method != first.method),
         (Rule::PathChanged, "path", &|a| a.path() != first.path()),
         (Rule::QueryChanged, "query", &|a| a.query() != first.query()),
@@ -193,7 +196,7 @@ fn changes(group: &Group<'_>, add: &mut Add<'_>) {
         if let Some(place) = group.attempts.iter().position(|a| differs(a)) {
             add(
                 rule,
-                format!("the {part} of attempt 1 on every attempt"),
+                format!("the {part} of attempt {} on every attempt", number + 1),
                 format!("another {part} on attempt {}", place + 1),
             );
         }

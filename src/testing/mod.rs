@@ -25,7 +25,7 @@ mod state;
 
 pub use arrival::{Action, Arrival, Delivery};
 pub use conformance::{
-    Check, Grade, Probe, ProbeError, ProbeReport, Proposal, Row, named_contracts, probe,
+    Check, Grade, Probe, ProbeError, ProbeReport, Proposal, Row, Verdict, named_contracts, probe,
 };
 pub use contract_server::{ContractServer, ContractServerBuilder};
 pub use fault::Fault;

@@ -139,8 +139,8 @@ pub(super) fn shown(time: Duration) -> String {
     let millis = time.as_millis();
     match millis {
         0..1000 => format!("{millis} ms"),
-        _ if millis % 3_600_000 == 0 => format!("{} h", millis / 3_600_000),
-        _ if millis % 1000 == 0 => format!("{} s", millis / 1000),
+        _ if millis.is_multiple_of(3_600_000) => format!("{} h", millis / 3_600_000),
+        _ if millis.is_multiple_of(1000) => format!("{} s", millis / 1000),
         _ => format!("{}.{:03} s", millis / 1000, millis % 1000),
     }
 }

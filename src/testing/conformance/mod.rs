@@ -36,5 +36,5 @@ mod send;
 mod settings;
 
 pub use propose::{Proposal, named_contracts};
-pub use report::{Check, Grade, ProbeReport, Row};
+pub use report::{Check, Grade, ProbeReport, Row, Verdict};
 pub use settings::{Probe, ProbeError, probe};

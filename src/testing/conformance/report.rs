@@ -137,6 +137,32 @@ impl fmt::Display for Grade {
     }
 }
 
+/// Whether a retry with the key is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Repeats do not run again, and no row is bad.
+    Safe,
+    /// A row is bad.
+    Unsafe,
+    /// No row is bad, and whether repeats run again does not show.
+    Unknown,
+}
+
+impl Verdict {
+    fn of(rows: &[Row]) -> Self {
+        if rows.iter().any(|row| row.grade == Grade::Bad) {
+            return Self::Unsafe;
+        }
+        let counts = [Check::Repeat, Check::TwoAtOnce, Check::TenAtOnce];
+        let dark = |row: &Row| counts.contains(&row.check) && row.grade == Grade::Unknown;
+        match rows.iter().any(dark) {
+            true => Self::Unknown,
+            false => Self::Safe,
+        }
+    }
+}
+
 /// One observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -157,8 +183,8 @@ pub struct Row {
 pub struct ProbeReport {
     /// The address that was probed, without its query and credentials.
     pub url: String,
-    /// Whether a retry with the key is safe: no row is bad.
-    safe: bool,
+    /// Whether a retry with the key is safe there.
+    pub verdict: Verdict,
     /// The observations, in the order in which they were made.
     pub rows: Vec<Row>,
     /// The contract that fits.
@@ -169,16 +195,16 @@ impl ProbeReport {
     pub(super) fn new(url: String, rows: Vec<Row>, proposal: Proposal) -> Self {
         Self {
             url,
-            safe: rows.iter().all(|row| row.grade != Grade::Bad),
+            verdict: Verdict::of(&rows),
             rows,
             proposal,
         }
     }
 
-    /// Whether a retry with the key is safe on that server, as far as could be found out: no row is bad.
+    /// Whether a retry with the key is safe on that server.
     #[must_use]
-    pub const fn is_safe(&self) -> bool {
-        self.safe
+    pub fn is_safe(&self) -> bool {
+        self.verdict == Verdict::Safe
     }
 
     /// The row of one check.
@@ -196,9 +222,12 @@ impl ProbeReport {
 
 impl fmt::Display for ProbeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.safe {
-            true => "a retry with the key is safe here",
-            false => "a retry with the key is NOT safe here",
+        let verdict = match self.verdict {
+            Verdict::Safe => "a retry with the key is safe here",
+            Verdict::Unsafe => "a retry with the key is NOT safe here",
+            Verdict::Unknown => {
+                "whether a retry with the key is safe does not show: give the probe a witness"
+            }
         };
         writeln!(f, "{}: {verdict}\n", self.url)?;
         for row in &self.rows {

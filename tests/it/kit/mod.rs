@@ -4,6 +4,7 @@ mod bad_clients;
 mod bad_server;
 mod matching;
 mod own_client;
+mod probe_calls;
 mod probing;
 mod proxy;
 mod raw;

@@ -35,7 +35,9 @@ fn assert_table(report: &ProbeReport, expected: &str) {
 #[tokio::test]
 async fn a_good_server_is_safe() {
     let report = probed(Wrong::Nothing, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is safe here
 
   ok    first request         201
@@ -64,7 +66,8 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
     assert!(report.is_safe());
 }
 
@@ -75,7 +78,9 @@ async fn a_server_with_words_of_its_own_gets_a_contract_of_its_own() {
         quoted_only: true,
     };
     let report = probed(Wrong::Nothing, ways).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is safe here
 
   ok    first request         201, with the key in quotes
@@ -108,7 +113,8 @@ no named contract fits; what was seen, written down:
       .answer(AnswerRule { statuses: Statuses::one(423), when: Condition::code(["/code"], ["still_busy"]), means: Meaning::InProgress, resource: None })
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
     assert!(report.is_safe());
 }
 
@@ -116,7 +122,9 @@ no named contract fits; what was seen, written down:
 #[tokio::test]
 async fn a_server_that_ignores_the_key_is_caught() {
     let report = probed(Wrong::Everything, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -141,7 +149,8 @@ a retry with the key is NOT safe here
   ok    request cut off       claims nothing: the whole one is answered 201
 
 no contract fits: the key is not honoured
-"#);
+"#,
+    );
     assert!(!report.is_safe());
 }
 
@@ -149,7 +158,9 @@ no contract fits: the key is not honoured
 #[tokio::test]
 async fn a_race_between_looking_and_writing_is_caught() {
     let report = probed(Wrong::CheckThenAct, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -178,14 +189,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B105.
 #[tokio::test]
 async fn a_replay_of_another_bodys_answer_is_caught() {
     let report = probed(Wrong::ReplaysOtherBodies, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -214,14 +228,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::NotDetected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B39.
 #[tokio::test]
 async fn an_operation_in_progress_that_is_taken_as_new_is_caught() {
     let report = probed(Wrong::InProgressIsNew, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -250,14 +267,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B123.
 #[tokio::test]
 async fn a_marker_that_is_always_there_is_caught() {
     let report = probed(Wrong::MarkerAlways, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   BAD   first request         201, and says that it is a replay
@@ -286,14 +306,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B123.
 #[tokio::test]
 async fn a_marker_that_says_false_on_replays_is_caught() {
     let report = probed(Wrong::MarkerFalse, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -322,14 +345,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B108.
 #[tokio::test]
 async fn a_replay_to_another_caller_is_caught() {
     let report = probed(Wrong::ReplaysToOtherCallers, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -358,14 +384,17 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B120, B121.
 #[tokio::test]
 async fn a_stored_503_without_a_marker_is_caught() {
     let report = probed(Wrong::Stores503Unmarked, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -395,14 +424,17 @@ fits: generic, stripe; what was seen, written down:
       .failures(FailureStorage::Everything)
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
 
 // B113.
 #[tokio::test]
 async fn an_answer_without_its_status_is_caught() {
     let report = probed(Wrong::StatusLost, Ways::default()).await;
-    assert_table(&report, r#"
+    assert_table(
+        &report,
+        r#"
 a retry with the key is NOT safe here
 
   ok    first request         201
@@ -431,5 +463,6 @@ fits: generic, stripe; what was seen, written down:
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
       .build()?
-"#);
+"#,
+    );
 }
