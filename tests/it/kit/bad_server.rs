@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ struct Shared {
     ways: Ways,
     state: Mutex<State>,
     changed: Condvar,
+    over: AtomicBool,
 }
 
 #[derive(Default)]
@@ -143,10 +145,14 @@ impl BadServer {
             ways,
             state: Mutex::default(),
             changed: Condvar::new(),
+            over: AtomicBool::new(false),
         });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if serving.over.load(Ordering::SeqCst) {
+                    return;
+                }
                 let shared = Arc::clone(&serving);
                 std::thread::spawn(move || shared.serve(stream));
             }
@@ -160,6 +166,14 @@ impl BadServer {
 
     pub(crate) fn runs(&self) -> usize {
         self.shared.state.lock().unwrap().runs
+    }
+}
+
+impl Drop for BadServer {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::SeqCst);
+        // Its thread sleeps in `accept` until somebody comes.
+        let _ = TcpStream::connect(self.addr);
     }
 }
 

@@ -15,10 +15,17 @@ use wiremock::ResponseTemplate;
 use wiremock::matchers::{method, path};
 
 /// How often the tests that race run: once, or `IDEMPOTENCY_RUNS` times.
-pub(crate) fn runs() -> usize {
+fn runs() -> usize {
     match std::env::var("IDEMPOTENCY_RUNS") {
         Ok(runs) => runs.parse().unwrap(),
         Err(_) => 1,
+    }
+}
+
+/// Runs a test that races as often as was asked for.
+pub(crate) async fn in_a_row<F: Future<Output = ()>>(mut test: impl FnMut() -> F) {
+    for _ in 0..runs() {
+        test().await;
     }
 }
 

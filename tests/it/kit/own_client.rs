@@ -14,7 +14,7 @@ use idempotency::{Backoff, Client, Contract, Effect, Replay, RetryPolicy};
 
 use wiremock::matchers::method;
 
-use super::{payments, runs};
+use super::{in_a_row, payments};
 
 /// Every fault after which the operation can be brought to its end at once.
 fn faults() -> Vec<Fault> {
@@ -66,7 +66,7 @@ async fn pay(
 
 #[tokio::test]
 async fn every_fault_is_met_and_the_operation_runs_exactly_once() {
-    for _ in 0..runs() {
+    in_a_row(|| async {
         for fault in faults() {
             let server = payments(ContractServer::builder(), [fault.clone()]).await;
             let paid = pay(&client(6, 2000), &server).await;
@@ -75,7 +75,8 @@ async fn every_fault_is_met_and_the_operation_runs_exactly_once() {
             assert_eq!(paid.text().await.unwrap(), r#"{"id":1}"#, "{fault:?}");
             server.assert_exactly_once();
         }
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -98,54 +99,59 @@ async fn every_pair_of_faults_is_met_and_the_operation_runs_exactly_once() {
 
 #[tokio::test]
 async fn random_faults_from_a_seed_are_met_and_every_operation_runs_exactly_once() {
-    let seed = 20_240_229;
-    for run in 0..runs() {
-        let rates = faults().into_iter().map(|fault| match fault {
-            Pass => (Pass, 0),
-            StallBeforeHeaders | StallInBody { .. } => (fault, 2),
-            fault => (fault, 25),
-        });
-        let weather = Faults::random(seed + run as u64, rates);
-        let server = payments(ContractServer::builder(), weather).await;
-        let client = client(20, 3000);
-        let url = format!("{}/payments", server.uri());
-        let operations = (0..100).map(|order| {
-            client
-                .post(&url)
-                .body(format!("order={order}"))
-                .idempotent()
-                .send()
-        });
-        for paid in join_all(operations).await {
-            let paid = paid.unwrap();
-            assert_eq!(paid.status(), 201);
-            if paid.attempts().len() == 1 {
-                assert_eq!(paid.replay(), Replay::Fresh);
-            }
+    let mut seed = 20_240_229;
+    in_a_row(|| {
+        seed += 1;
+        soak(seed)
+    })
+    .await;
+}
+
+async fn soak(seed: u64) {
+    let rates = faults().into_iter().map(|fault| match fault {
+        Pass => (Pass, 0),
+        StallBeforeHeaders | StallInBody { .. } => (fault, 2),
+        fault => (fault, 25),
+    });
+    let server = payments(ContractServer::builder(), Faults::random(seed, rates)).await;
+    let client = client(20, 3000);
+    let url = format!("{}/payments", server.uri());
+    let operations = (0..100).map(|order| {
+        let order = format!("order={order}");
+        client.post(&url).body(order).idempotent().send()
+    });
+    for paid in join_all(operations).await {
+        let paid = paid.unwrap();
+        assert_eq!(paid.status(), 201);
+        if paid.attempts().len() == 1 {
+            assert_eq!(paid.replay(), Replay::Fresh);
         }
-        assert_eq!(server.executions().len(), 100);
-        server.assert_exactly_once();
     }
+    assert_eq!(server.executions().len(), 100);
+    server.assert_exactly_once();
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_connections_for_a_while_is_waited_for() {
-    let policy = RetryPolicy::builder()
-        .max_attempts(NonZeroU32::new(200).unwrap())
-        .backoff(Backoff::constant(Duration::from_millis(10)))
-        .no_budget()
-        .build()
-        .unwrap();
-    let client = Client::builder().policy(policy).build().unwrap();
-    let refused = RefuseConnections(Duration::from_millis(100));
-    let story = [refused.clone(), CommitThenDropReply, refused, Pass];
-    let server = payments(ContractServer::builder(), story).await;
-    let paid = pay(&client, &server).await.unwrap();
-    assert!(paid.is_replay());
-    let came = server.arrivals().len();
-    assert_eq!(came, 2);
-    assert!(paid.attempts().len() > came, "{:?}", paid.attempts());
-    server.assert_exactly_once();
+    in_a_row(|| async {
+        let policy = RetryPolicy::builder()
+            .max_attempts(NonZeroU32::new(200).unwrap())
+            .backoff(Backoff::constant(Duration::from_millis(10)))
+            .no_budget()
+            .build()
+            .unwrap();
+        let client = Client::builder().policy(policy).build().unwrap();
+        let refused = RefuseConnections(Duration::from_millis(100));
+        let story = [refused.clone(), CommitThenDropReply, refused, Pass];
+        let server = payments(ContractServer::builder(), story).await;
+        let paid = pay(&client, &server).await.unwrap();
+        assert!(paid.is_replay());
+        let came = server.arrivals().len();
+        assert_eq!(came, 2);
+        assert!(paid.attempts().len() > came, "{:?}", paid.attempts());
+        server.assert_exactly_once();
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -176,12 +182,15 @@ async fn a_server_that_died_with_the_key_holds_it_until_its_lease_ends() {
 // B39.
 #[tokio::test]
 async fn an_operation_in_progress_is_waited_for() {
-    let builder = ContractServer::builder().retry_after(0);
-    let server = payments(builder, [SlowHandler(Duration::from_millis(300))]).await;
-    let paid = pay(&client(4, 100), &server).await.unwrap();
-    assert!(paid.is_replay());
-    assert_eq!(server.executions().into_values().collect::<Vec<_>>(), [1]);
-    server.assert_exactly_once();
+    in_a_row(|| async {
+        let builder = ContractServer::builder().retry_after(0);
+        let server = payments(builder, [SlowHandler(Duration::from_millis(300))]).await;
+        let paid = pay(&client(4, 100), &server).await.unwrap();
+        assert!(paid.is_replay());
+        assert_eq!(server.executions().into_values().collect::<Vec<_>>(), [1]);
+        server.assert_exactly_once();
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -4,8 +4,20 @@ use http::{HeaderName, HeaderValue};
 use idempotency::testing::{ProbeReport, probe};
 
 use super::bad_server::{BadServer, Ways, Wrong};
+use super::in_a_row;
 
+/// Probes as often as was asked for; every time the table has to be the same.
 async fn probed(wrong: Wrong, ways: Ways) -> ProbeReport {
+    let first = probed_once(wrong, ways).await;
+    in_a_row(|| async {
+        let again = probed_once(wrong, ways).await;
+        assert_eq!(table(&again), table(&first));
+    })
+    .await;
+    first
+}
+
+async fn probed_once(wrong: Wrong, ways: Ways) -> ProbeReport {
     let server = BadServer::start(wrong, ways);
     let header = HeaderName::from_static;
     let value = HeaderValue::from_static;

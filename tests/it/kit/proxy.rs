@@ -11,8 +11,8 @@ use idempotency::{Backoff, Client, RetryPolicy};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use super::payments;
 use super::raw::Attempt;
+use super::{in_a_row, payments};
 use crate::support::{H2Server, H2Step, ScriptedServer, Step};
 
 /// A server of the kit's as the real one: it judges what comes through.
@@ -31,44 +31,47 @@ fn patient(timeout: u64) -> Client {
 
 #[tokio::test]
 async fn every_fault_is_acted_out_before_a_real_server() {
-    for (fault, ran_before_it) in [
-        (CloseBeforeReading, false),
-        (Status(503), false),
-        (Crash, false),
-        (SlowHandler(Duration::from_millis(1)), true),
-        (CommitThenDropReply, true),
-        (CommitThenReset, true),
-        (Fault::CommitThenStatus(502), true),
-        (CutAnswer { after: 3 }, true),
-        (CutChunked { after: 3 }, true),
-        (StallBeforeHeaders, true),
-        (StallInBody { after: 3 }, true),
-        (Garbage, true),
-    ] {
-        let server = real().await;
-        let proxy = FaultProxy::to(server.address())
-            .faults([fault.clone()])
-            .start()
-            .unwrap();
-        let url = format!("{}/payments", proxy.uri());
-        let operation = patient(2000).post(url).body("amount=100").idempotent();
-        let paid = operation.send().await.unwrap();
-        assert_eq!(paid.status(), 201, "{fault:?}");
-        let took = paid.attempts().len();
-        assert_eq!(proxy.requests(), took, "{fault:?}");
-        let saw = took - usize::from(!ran_before_it);
-        assert_eq!(server.arrivals().len(), saw, "{fault:?}");
-        assert_eq!(paid.text().await.unwrap(), r#"{"id":1}"#);
-        // The server thinks that it had answered; only the proxy knows better.
-        let report = server.verify();
-        let findings = report.unwrap_or_else(|report| report);
-        let others = findings
-            .findings()
-            .iter()
-            .filter(|f| f.rule != Rule::RetryAfterAnswer);
-        assert_eq!(others.count(), 0, "{fault:?}: {findings}");
-        assert_eq!(server.executions().into_values().collect::<Vec<_>>(), [1]);
-    }
+    in_a_row(|| async {
+        for (fault, ran_before_it) in [
+            (CloseBeforeReading, false),
+            (Status(503), false),
+            (Crash, false),
+            (SlowHandler(Duration::from_millis(1)), true),
+            (CommitThenDropReply, true),
+            (CommitThenReset, true),
+            (Fault::CommitThenStatus(502), true),
+            (CutAnswer { after: 3 }, true),
+            (CutChunked { after: 3 }, true),
+            (StallBeforeHeaders, true),
+            (StallInBody { after: 3 }, true),
+            (Garbage, true),
+        ] {
+            let server = real().await;
+            let proxy = FaultProxy::to(server.address())
+                .faults([fault.clone()])
+                .start()
+                .unwrap();
+            let url = format!("{}/payments", proxy.uri());
+            let operation = patient(2000).post(url).body("amount=100").idempotent();
+            let paid = operation.send().await.unwrap();
+            assert_eq!(paid.status(), 201, "{fault:?}");
+            let took = paid.attempts().len();
+            assert_eq!(proxy.requests(), took, "{fault:?}");
+            let saw = took - usize::from(!ran_before_it);
+            assert_eq!(server.arrivals().len(), saw, "{fault:?}");
+            assert_eq!(paid.text().await.unwrap(), r#"{"id":1}"#);
+            // The server thinks that it had answered; only the proxy knows better.
+            let report = server.verify();
+            let findings = report.unwrap_or_else(|report| report);
+            let others = findings
+                .findings()
+                .iter()
+                .filter(|f| f.rule != Rule::RetryAfterAnswer);
+            assert_eq!(others.count(), 0, "{fault:?}: {findings}");
+            assert_eq!(server.executions().into_values().collect::<Vec<_>>(), [1]);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -146,57 +149,63 @@ async fn an_answer_passes_as_it_comes() {
 
 #[tokio::test]
 async fn http2_passes_an_opaque_proxy() {
-    let server = H2Server::new([H2Step::reply(201, &[], "paid")]);
-    let proxy = FaultProxy::to(server.addr())
-        .opaque()
-        .faults([CloseBeforeReading, Pass])
-        .start()
-        .unwrap();
-    let client = Client::builder()
-        .reqwest(reqwest::Client::builder().http2_prior_knowledge())
-        .policy(RetryPolicy::immediate(4))
-        .build()
-        .unwrap();
-    let paid = client
-        .post(proxy.uri())
-        .body("amount=100")
-        .idempotent()
-        .send()
-        .await;
-    let paid = paid.unwrap();
-    assert_eq!(paid.status(), 201);
-    assert_eq!((proxy.connections(), proxy.requests()), (2, 0));
-    server.assert_hits(1);
-}
-
-#[tokio::test]
-async fn an_opaque_proxy_loses_answers_after_the_work_was_done() {
-    for fault in [
-        CommitThenDropReply,
-        CommitThenReset,
-        CutAnswer { after: 20 },
-        StallBeforeHeaders,
-        StallInBody { after: 20 },
-        Garbage,
-    ] {
-        let server = real().await;
-        let proxy = FaultProxy::to(server.address())
+    in_a_row(|| async {
+        let server = H2Server::new([H2Step::reply(201, &[], "paid")]);
+        let proxy = FaultProxy::to(server.addr())
             .opaque()
-            .faults([fault.clone(), Pass])
+            .faults([CloseBeforeReading, Pass])
             .start()
             .unwrap();
-        let url = format!("{}/payments", proxy.uri());
-        let paid = patient(2000)
-            .post(url)
+        let client = Client::builder()
+            .reqwest(reqwest::Client::builder().http2_prior_knowledge())
+            .policy(RetryPolicy::immediate(4))
+            .build()
+            .unwrap();
+        let paid = client
+            .post(proxy.uri())
             .body("amount=100")
             .idempotent()
             .send()
             .await;
-        assert!(paid.unwrap().is_replay(), "{fault:?}");
-        assert_eq!(proxy.connections(), 2, "{fault:?}");
-        assert_eq!(server.arrivals().len(), 2, "{fault:?}");
-        let _ = server.verify();
-    }
+        let paid = paid.unwrap();
+        assert_eq!(paid.status(), 201);
+        assert_eq!((proxy.connections(), proxy.requests()), (2, 0));
+        server.assert_hits(1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_opaque_proxy_loses_answers_after_the_work_was_done() {
+    in_a_row(|| async {
+        for fault in [
+            CommitThenDropReply,
+            CommitThenReset,
+            CutAnswer { after: 20 },
+            StallBeforeHeaders,
+            StallInBody { after: 20 },
+            Garbage,
+        ] {
+            let server = real().await;
+            let proxy = FaultProxy::to(server.address())
+                .opaque()
+                .faults([fault.clone(), Pass])
+                .start()
+                .unwrap();
+            let url = format!("{}/payments", proxy.uri());
+            let paid = patient(2000)
+                .post(url)
+                .body("amount=100")
+                .idempotent()
+                .send()
+                .await;
+            assert!(paid.unwrap().is_replay(), "{fault:?}");
+            assert_eq!(proxy.connections(), 2, "{fault:?}");
+            assert_eq!(server.arrivals().len(), 2, "{fault:?}");
+            let _ = server.verify();
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -214,27 +223,30 @@ async fn an_opaque_proxy_refuses_faults_that_need_http() {
 
 #[tokio::test]
 async fn a_proxy_refuses_connections_for_a_while() {
-    let server = real().await;
-    let proxy = FaultProxy::to(server.address())
-        .faults([RefuseConnections(Duration::from_millis(100)), Pass])
-        .start()
-        .unwrap();
-    let policy = RetryPolicy::immediate(500)
-        .to_builder()
-        .backoff(Backoff::constant(Duration::from_millis(5)))
-        .build()
-        .unwrap();
-    let client = Client::builder().policy(policy).build().unwrap();
-    let url = format!("{}/payments", proxy.uri());
-    let paid = client
-        .post(url)
-        .body("amount=100")
-        .idempotent()
-        .send()
-        .await
-        .unwrap();
-    assert!(paid.attempts().len() > 1);
-    assert_eq!(proxy.requests(), 1);
+    in_a_row(|| async {
+        let server = real().await;
+        let proxy = FaultProxy::to(server.address())
+            .faults([RefuseConnections(Duration::from_millis(100)), Pass])
+            .start()
+            .unwrap();
+        let policy = RetryPolicy::immediate(500)
+            .to_builder()
+            .backoff(Backoff::constant(Duration::from_millis(5)))
+            .build()
+            .unwrap();
+        let client = Client::builder().policy(policy).build().unwrap();
+        let url = format!("{}/payments", proxy.uri());
+        let paid = client
+            .post(url)
+            .body("amount=100")
+            .idempotent()
+            .send()
+            .await
+            .unwrap();
+        assert!(paid.attempts().len() > 1);
+        assert_eq!(proxy.requests(), 1);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -247,18 +259,21 @@ async fn a_proxy_before_nothing_closes() {
 
 #[tokio::test]
 async fn a_proxy_ends_with_its_value() {
-    let server = MockServer::start().await;
-    let proxy = FaultProxy::to(*server.address())
-        .faults(Faults::always(StallBeforeHeaders))
-        .start()
-        .unwrap();
-    let address = proxy.address();
-    let attempt = Attempt::post(address, "/payments");
-    let open = std::thread::spawn(move || attempt.send());
-    while proxy.requests() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    drop(proxy);
-    assert_eq!(open.join().unwrap().text, "");
-    std::net::TcpListener::bind(address).unwrap();
+    in_a_row(|| async {
+        let server = MockServer::start().await;
+        let proxy = FaultProxy::to(*server.address())
+            .faults(Faults::always(StallBeforeHeaders))
+            .start()
+            .unwrap();
+        let address = proxy.address();
+        let attempt = Attempt::post(address, "/payments");
+        let open = std::thread::spawn(move || attempt.send());
+        while proxy.requests() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(proxy);
+        assert_eq!(open.join().unwrap().text, "");
+        std::net::TcpListener::bind(address).unwrap();
+    })
+    .await;
 }

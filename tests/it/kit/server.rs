@@ -12,8 +12,8 @@ use idempotency::testing::{Action, ContractServer, Delivery, Faults, Repeats, Ru
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
 
-use super::payments;
 use super::raw::Attempt;
+use super::{in_a_row, payments};
 
 fn attempt(server: &ContractServer) -> Attempt {
     Attempt::post(server.address(), "/payments").key("k-1")
@@ -75,39 +75,45 @@ async fn another_body_under_the_key_is_422_and_a_problem() {
 // B83, B86.
 #[tokio::test]
 async fn while_the_first_runs_a_repeat_waits_and_another_request_is_refused() {
-    let slow = SlowHandler(Duration::from_millis(300));
-    let server = payments(lenient().retry_after(7), [slow]).await;
-    let first = attempt(&server);
-    let first = tokio::task::spawn_blocking(move || first.status());
-    while server.arrivals().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let waiting = attempt(&server).send();
-    assert_eq!(waiting.status(), 409);
-    assert_eq!(waiting.header("retry-after"), Some("7"));
-    assert_eq!(problem_type(waiting.body()), problem::IN_PROGRESS);
-    assert_eq!(attempt(&server).body("{}").status(), 422);
-    assert_eq!(first.await.unwrap(), 201);
-    assert_eq!(attempt(&server).status(), 201);
-    server.assert_exactly_once();
+    in_a_row(|| async {
+        let slow = SlowHandler(Duration::from_millis(300));
+        let server = payments(lenient().retry_after(7), [slow]).await;
+        let first = attempt(&server);
+        let first = tokio::task::spawn_blocking(move || first.status());
+        while server.arrivals().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let waiting = attempt(&server).send();
+        assert_eq!(waiting.status(), 409);
+        assert_eq!(waiting.header("retry-after"), Some("7"));
+        assert_eq!(problem_type(waiting.body()), problem::IN_PROGRESS);
+        assert_eq!(attempt(&server).body("{}").status(), 422);
+        assert_eq!(first.await.unwrap(), 201);
+        assert_eq!(attempt(&server).status(), 201);
+        server.assert_exactly_once();
+    })
+    .await;
 }
 
 // B83.
 #[tokio::test]
 async fn ten_requests_at_once_run_once() {
-    let slow = SlowHandler(Duration::from_millis(100));
-    let server = payments(ContractServer::builder(), [slow]).await;
-    let sent = (0..10).map(|_| {
-        let attempt = attempt(&server);
-        tokio::task::spawn_blocking(move || attempt.status())
-    });
-    let mut statuses = Vec::new();
-    for sent in sent.collect::<Vec<_>>() {
-        statuses.push(sent.await.unwrap());
-    }
-    statuses.sort_unstable();
-    assert_eq!(statuses, [[201].as_slice(), &[409; 9]].concat());
-    server.assert_exactly_once();
+    in_a_row(|| async {
+        let slow = SlowHandler(Duration::from_millis(100));
+        let server = payments(ContractServer::builder(), [slow]).await;
+        let sent = (0..10).map(|_| {
+            let attempt = attempt(&server);
+            tokio::task::spawn_blocking(move || attempt.status())
+        });
+        let mut statuses = Vec::new();
+        for sent in sent.collect::<Vec<_>>() {
+            statuses.push(sent.await.unwrap());
+        }
+        statuses.sort_unstable();
+        assert_eq!(statuses, [[201].as_slice(), &[409; 9]].concat());
+        server.assert_exactly_once();
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -273,24 +279,27 @@ async fn a_quoted_key_is_another_key_to_a_server_that_reads_the_bare_text() {
 // B101.
 #[tokio::test]
 async fn the_work_goes_on_when_the_client_is_gone() {
-    let slow = SlowHandler(Duration::from_millis(100));
-    let server = payments(lenient(), [slow]).await;
-    let client = reqwest::Client::new();
-    let pay = || {
-        let url = format!("{}/payments", server.uri());
-        client.post(url).header("idempotency-key", "k-1").send()
-    };
-    let impatient = tokio::time::timeout(Duration::from_millis(50), pay()).await;
-    impatient.unwrap_err();
-    let paid = loop {
-        let came = pay().await.unwrap();
-        if came.status() != 409 {
-            break came;
-        }
-    };
-    assert_eq!(paid.headers()["idempotent-replayed"], "true");
-    assert_eq!(server.arrivals()[0].delivery, Delivery::ClientGone);
-    server.assert_exactly_once();
+    in_a_row(|| async {
+        let slow = SlowHandler(Duration::from_millis(100));
+        let server = payments(lenient(), [slow]).await;
+        let client = reqwest::Client::new();
+        let pay = || {
+            let url = format!("{}/payments", server.uri());
+            client.post(url).header("idempotency-key", "k-1").send()
+        };
+        let impatient = tokio::time::timeout(Duration::from_millis(50), pay()).await;
+        impatient.unwrap_err();
+        let paid = loop {
+            let came = pay().await.unwrap();
+            if came.status() != 409 {
+                break came;
+            }
+        };
+        assert_eq!(paid.headers()["idempotent-replayed"], "true");
+        assert_eq!(server.arrivals()[0].delivery, Delivery::ClientGone);
+        server.assert_exactly_once();
+    })
+    .await;
 }
 
 // B67.
@@ -393,18 +402,21 @@ async fn a_server_can_be_dropped_in_a_task_whose_budget_is_used_up() {
 
 #[tokio::test]
 async fn nothing_is_left_behind() {
-    let server = payments(
-        ContractServer::builder(),
-        Faults::always(idempotency::testing::Fault::StallBeforeHeaders),
-    )
+    in_a_row(|| async {
+        let server = payments(
+            ContractServer::builder(),
+            Faults::always(idempotency::testing::Fault::StallBeforeHeaders),
+        )
+        .await;
+        let address = server.address();
+        let stalled = attempt(&server);
+        let stalled = tokio::task::spawn_blocking(move || stalled.send());
+        while server.arrivals().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(server);
+        assert_eq!(stalled.await.unwrap().text, "");
+        std::net::TcpListener::bind(address).unwrap();
+    })
     .await;
-    let address = server.address();
-    let stalled = attempt(&server);
-    let stalled = tokio::task::spawn_blocking(move || stalled.send());
-    while server.arrivals().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    drop(server);
-    assert_eq!(stalled.await.unwrap().text, "");
-    std::net::TcpListener::bind(address).unwrap();
 }
