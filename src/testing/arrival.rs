@@ -11,7 +11,9 @@ use super::key_seen::KeySeen;
 use crate::contract::{KeyDigest, Meaning, Replay};
 
 /// One request to a mounted operation, as it arrived.
-#[derive(Debug, Clone)]
+///
+/// `Debug` shows no header value, query or body: they hold keys and credentials.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Arrival {
     /// When it had come, on the server's clock.
@@ -68,6 +70,23 @@ impl Arrival {
 
     pub(super) fn query(&self) -> Option<&str> {
         self.target.split_once('?').map(|(_, query)| query)
+    }
+}
+
+impl fmt::Debug for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arrival")
+            .field("at", &self.at)
+            .field("connection", &self.connection)
+            .field("method", &self.method)
+            .field("path", &self.path())
+            .field("key", &self.digest())
+            .field("action", &self.action)
+            .field("status", &self.status)
+            .field("delivery", &self.delivery)
+            .field("fault", &self.fault)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 

@@ -323,7 +323,7 @@ impl ContractServer {
         let groups = judge::group(&arrivals, &names);
         let mut findings = judge::judge(&groups, &settings.contract, settings.require_key);
         if exactly_once {
-            findings.extend(judge::exactly_once(&groups));
+            findings.extend(judge::exactly_once(&groups, &settings.contract));
         }
         for (place, (route, _)) in routes.iter().enumerate() {
             let (Some(expected), came) = (route.expected, executed[place]) else {

@@ -47,7 +47,7 @@ use crate::contract::{Contract, Fingerprint};
 ///
 /// On HTTP/1.1 each operation, by its key or, without one, by what it asks for, goes through the script by itself. The server
 /// does its work wherever the [table of faults](Fault) says so. Requests are read whole before they are forwarded, each on a
-/// connection of its own; answers that nothing happens to are streamed. With [`opaque`](FaultProxyBuilder::opaque) bytes pass
+/// connection of its own; answers that nothing happens to are streamed; upgrades (101) are not carried on. With [`opaque`](FaultProxyBuilder::opaque) bytes pass
 /// unseen, HTTP/2 and TLS included, and each connection takes one fault.
 ///
 /// It runs on a thread of its own, and ends with its value: its port, its connections and its thread are gone when the drop

@@ -170,16 +170,20 @@ where
             command = commands.0.recv() => match command {
                 None | Some(Command::Stop) => return,
                 Some(Command::Refuse { lasting, closed }) => {
-                    listener = None;
-                    open_at = open_at.max(Instant::now() + lasting);
+                    // Refusals that overlap last as long as the longest.
+                    let until = Instant::now() + lasting;
+                    open_at = match listener.take() {
+                        Some(_) => until,
+                        None => open_at.max(until),
+                    };
                     closings.send_modify(|count| *count += 1);
                     closed();
                 }
             },
             () = tokio::time::sleep_until(open_at), if listener.is_none() => {
-                // Where another process has taken the port, this front is closed for good and its clients say so.
                 listener = door.open().ok();
-                open_at = Instant::now() + Duration::from_secs(1);
+                // Out of file descriptors, say: some will be free later.
+                open_at = Instant::now() + Duration::from_millis(10);
             }
             accepted = next(listener.as_ref()) => {
                 let Ok((stream, _)) = accepted else {

@@ -70,6 +70,9 @@ fn unread(arrival: &Arrival) -> bool {
 pub(super) fn judge(groups: &[Group<'_>], contract: &Contract, require_key: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (place, group) in groups.iter().enumerate() {
+        if !is_protected(group, contract) {
+            continue;
+        }
         let mut add = |rule, expected: String, came: String| {
             findings.push(Finding {
                 rule,
@@ -87,13 +90,17 @@ pub(super) fn judge(groups: &[Group<'_>], contract: &Contract, require_key: bool
     findings
 }
 
+/// Whether the contract has anything to say about this method.
+fn is_protected(group: &Group<'_>, contract: &Contract) -> bool {
+    contract.honours(&group.attempts[0].method)
+}
+
 type Add<'f> = dyn FnMut(Rule, String, String) + 'f;
 
 fn keys(group: &Group<'_>, contract: &Contract, require_key: bool, add: &mut Add<'_>) {
     let attempts = &group.attempts;
     let numbered = || attempts.iter().enumerate().map(|(i, a)| (i + 1, a));
-    let keyless =
-        |attempt: &Arrival| attempt.key == KeySeen::None && contract.honours(&attempt.method);
+    let keyless = |attempt: &Arrival| attempt.key == KeySeen::None;
     let first_bare = numbered().find(|(_, attempt)| keyless(attempt));
     if let Some((number, _)) = first_bare {
         if let Some((later, _)) = numbered().find(|(i, a)| *i > number && a.key().is_some()) {
@@ -344,9 +351,9 @@ fn same_but_for_key(a: &Arrival, b: &Arrival) -> bool {
 }
 
 /// Operations that did not run exactly once.
-pub(super) fn exactly_once(groups: &[Group<'_>]) -> Vec<Finding> {
+pub(super) fn exactly_once(groups: &[Group<'_>], contract: &Contract) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for group in groups {
+    for group in groups.iter().filter(|group| is_protected(group, contract)) {
         let runs = group
             .attempts
             .iter()

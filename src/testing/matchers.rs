@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -160,13 +161,13 @@ impl Match for KeyForm {
 ///
 /// It remembers the first request with a key that it is asked about, so it belongs behind the matchers that choose the
 /// operation, on a mock of one operation. Without a key nothing matches.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SameKeyAndBodyAsFirst {
     contract: Contract,
     first: Mutex<Option<First>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct First {
     key: String,
     method: Method,
@@ -212,5 +213,14 @@ impl Match for SameKeyAndBodyAsFirst {
         };
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         *first.get_or_insert_with(|| this.clone()) == this
+    }
+}
+
+impl fmt::Debug for SameKeyAndBodyAsFirst {
+    /// Without the first request: it holds a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SameKeyAndBodyAsFirst")
+            .field("contract", &self.contract.name())
+            .finish_non_exhaustive()
     }
 }

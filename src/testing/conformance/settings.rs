@@ -12,7 +12,33 @@ use super::report::{Check, ProbeReport};
 use super::run::Run;
 use crate::contract::Contract;
 
-/// Prepares a probe of the operation at this address.
+/// Prepares a probe of the operation at this address: what the server there does with keys, found out from outside.
+///
+/// ```
+/// use idempotency::testing::probe;
+/// # use idempotency::testing::ContractServer;
+/// # use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+/// # use wiremock::{ResponseTemplate, matchers::method};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let paid = AtomicUsize::new(0);
+/// # let pay = move |_: &wiremock::Request| {
+/// #     ResponseTemplate::new(201).set_body_json(paid.fetch_add(1, SeqCst))
+/// # };
+/// # let server = ContractServer::start().await;
+/// # server.operation(method("POST")).respond_with(pay).mount();
+/// # let url = format!("{}/payments", server.uri());
+/// let report = probe(url).run().await?;
+/// assert!(report.is_safe(), "{report}");
+/// assert!(report.proposal.fits.contains(&"generic"));
+/// // A table for a person.
+/// println!("{report}");
+/// # // The probe breaks every rule on purpose.
+/// # server.verify().unwrap_err();
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// The address is taken as text and checked by [`Probe::run`]. **The probe runs the operation**, some forty times: point it at
 /// a test system.

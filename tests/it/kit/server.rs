@@ -420,3 +420,42 @@ async fn nothing_is_left_behind() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn methods_that_the_contract_does_not_protect_are_not_judged() {
+    let server = payments(ContractServer::builder(), Faults::none()).await;
+    server.operation(method("GET")).mount();
+    let client = reqwest::Client::new();
+    for _ in 0..3 {
+        let request = client.get(server.uri()).header("idempotency-key", "k-1");
+        assert_eq!(request.send().await.unwrap().status(), 201);
+    }
+    assert_eq!(server.arrivals().len(), 3);
+    server.assert_exactly_once();
+}
+
+#[tokio::test]
+async fn no_key_and_no_body_is_in_what_debug_prints() {
+    let server = payments(ContractServer::builder(), Faults::none()).await;
+    let secret = Attempt::post(server.address(), "/payments?token=secret");
+    secret.key("secret").body("secret").send();
+    let printed = format!("{server:?} {:?}", server.arrivals());
+    assert!(!printed.contains("secret"), "{printed}");
+    assert!(!server.verify().unwrap().to_string().contains("secret"));
+}
+
+#[tokio::test]
+async fn a_refusal_lasts_as_long_as_it_says() {
+    let server = payments(ContractServer::builder(), Faults::none()).await;
+    for _ in 0..3 {
+        server.refuse_connections(Duration::from_millis(50));
+        let began = std::time::Instant::now();
+        std::net::TcpStream::connect(server.address()).unwrap_err();
+        while std::net::TcpStream::connect(server.address()).is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let lasted = began.elapsed();
+        assert!(lasted >= Duration::from_millis(40), "{lasted:?}");
+        assert!(lasted < Duration::from_millis(1000), "{lasted:?}");
+    }
+}
