@@ -447,15 +447,26 @@ async fn no_key_and_no_body_is_in_what_debug_prints() {
 #[tokio::test]
 async fn a_refusal_lasts_as_long_as_it_says() {
     let server = payments(ContractServer::builder(), Faults::none()).await;
+    let mut lasted = Vec::new();
     for _ in 0..3 {
-        server.refuse_connections(Duration::from_millis(50));
         let began = std::time::Instant::now();
-        std::net::TcpStream::connect(server.address()).unwrap_err();
+        server.refuse_connections(Duration::from_millis(50));
         while std::net::TcpStream::connect(server.address()).is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let lasted = began.elapsed();
-        assert!(lasted >= Duration::from_millis(40), "{lasted:?}");
-        assert!(lasted < Duration::from_millis(1000), "{lasted:?}");
+        lasted.push(began.elapsed());
     }
+    assert!(
+        lasted
+            .iter()
+            .all(|lasted| *lasted >= Duration::from_millis(50)),
+        "{lasted:?}"
+    );
+    // The machine may be busy once, not every time.
+    assert!(
+        lasted[1..]
+            .iter()
+            .any(|lasted| *lasted < Duration::from_millis(800)),
+        "{lasted:?}"
+    );
 }
