@@ -98,6 +98,8 @@
 
 pub mod contract;
 pub mod retry;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 mod client;
 
@@ -138,6 +140,8 @@ pub mod reexports {
 
     #[cfg(feature = "backoff")]
     pub use backoff;
+    #[cfg(feature = "testing")]
+    pub use wiremock;
     pub use {bytes, http, reqwest, reqwest_middleware, uuid};
 }
 

@@ -10,6 +10,8 @@ mod contracts;
 mod decision;
 mod house;
 mod middleware;
+#[cfg(feature = "testing")]
+mod kit;
 mod promises;
 mod stories;
 mod support;
