@@ -99,6 +99,10 @@
 
 pub mod contract;
 pub mod retry;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 mod client;
 

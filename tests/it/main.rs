@@ -8,5 +8,7 @@ mod bodies;
 mod decision;
 mod promises;
 mod stories;
+#[cfg(all(feature = "server", feature = "testing"))]
+mod server;
 mod support;
 mod support_works;

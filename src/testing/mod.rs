@@ -1,0 +1,4 @@
+//! What users put into their own tests.
+
+#[cfg(feature = "server")]
+pub mod laws;
