@@ -36,11 +36,11 @@ pub(super) struct Job {
 pub(super) enum Attempted {
     Answered(Response),
     /// Somebody else is running it.
-    Running(Job),
+    Running(Box<Job>),
 }
 
 /// Claims, and runs if the claim is ours.
-pub(super) async fn attempt(shared: &Arc<Shared>, job: Job) -> Attempted {
+pub(super) async fn attempt(shared: &Arc<Shared>, job: Box<Job>) -> Attempted {
     #[cfg(feature = "postgres")]
     if let Some(store) = shared.settings.transactional.clone() {
         return super::transactional::attempt(shared, store, job).await;
@@ -55,7 +55,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, job: Job) -> Attempted {
 }
 
 /// The answer to a claim that is not ours.
-pub(super) fn not_ours(claimed: Claimed, job: Job) -> Attempted {
+pub(super) fn not_ours(claimed: Claimed, job: Box<Job>) -> Attempted {
     Attempted::Answered(match claimed {
         Claimed::Owned { .. } | Claimed::Running => return Attempted::Running(job),
         Claimed::Mismatch => {
@@ -76,7 +76,7 @@ pub(super) fn not_ours(claimed: Claimed, job: Job) -> Attempted {
     })
 }
 
-async fn without_store(shared: &Arc<Shared>, job: Job, error: &StoreError) -> Response {
+async fn without_store(shared: &Arc<Shared>, job: Box<Job>, error: &StoreError) -> Response {
     let settings = &shared.settings;
     tracing::error!(error = error as &dyn Error, "a key could not be claimed");
     // The claim may have been written all the same. It is a claim of nobody.
@@ -217,14 +217,14 @@ fn is_in_progress(head: &http::response::Parts, body: &Answer) -> bool {
         }
 }
 
-async fn run_leased(shared: &Arc<Shared>, job: Job, run_number: u32) -> Response {
+async fn run_leased(shared: &Arc<Shared>, job: Box<Job>, run_number: u32) -> Response {
     observe::run(run_number);
     let Job {
         claim,
         head,
         body,
         handler,
-    } = job;
+    } = *job;
     let settings = &shared.settings;
     let lease = Lease::held();
     let heartbeat = Heartbeat::start(shared.store.clone(), claim.clone(), lease.clone());

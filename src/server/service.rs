@@ -111,7 +111,7 @@ async fn serve(shared: Arc<Shared>, handler: Handler, request: Request) -> Respo
                     body,
                     handler,
                 };
-                operate(shared, job).await
+                operate(shared, Box::new(job)).await
             }
         }
     }
@@ -184,7 +184,7 @@ fn fingerprint(head: &Parts, body: &[u8]) -> Fingerprint {
 }
 
 /// Claims, and while somebody else is running waits and claims again, as long as that is allowed.
-async fn operate(shared: Arc<Shared>, mut job: Job) -> Response {
+async fn operate(shared: Arc<Shared>, mut job: Box<Job>) -> Response {
     let settings = &shared.settings;
     let give_up = Instant::now() + settings.wait_for_running;
     let mut pause = Duration::from_millis(25);
@@ -205,7 +205,7 @@ async fn operate(shared: Arc<Shared>, mut job: Job) -> Response {
 
 /// Claims and runs in a task of its own: when the client goes away its connection drops this
 /// future, and neither a claim nor a handler may end half way.
-async fn spawned(shared: &Arc<Shared>, job: Job) -> Attempted {
+async fn spawned(shared: &Arc<Shared>, job: Box<Job>) -> Attempted {
     let running = shared.in_flight.enter();
     let shared = shared.clone();
     let task = async move {

@@ -44,7 +44,11 @@ impl IdempotencyLayer<PostgresStore> {
     }
 }
 
-pub(super) async fn attempt(shared: &Arc<Shared>, store: PostgresStore, job: Job) -> Attempted {
+pub(super) async fn attempt(
+    shared: &Arc<Shared>,
+    store: PostgresStore,
+    job: Box<Job>,
+) -> Attempted {
     match store.begin(&job.claim).await {
         Ok(Begun::Owned { work, run }) => {
             observe::run(run);
@@ -67,7 +71,7 @@ pub(super) async fn attempt(shared: &Arc<Shared>, store: PostgresStore, job: Job
 async fn run_in(
     shared: &Shared,
     store: &PostgresStore,
-    job: Job,
+    job: Box<Job>,
     run_number: u32,
     desk: Desk,
 ) -> Response {
@@ -77,7 +81,7 @@ async fn run_in(
         mut head,
         body,
         handler,
-    } = job;
+    } = *job;
     head.extensions.insert(desk.clone());
     let namespace = settings.namespace.as_ref();
     let operation = Operation::new(&claim.slot, run_number, namespace, Lease::held());

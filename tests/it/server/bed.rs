@@ -11,8 +11,10 @@ use idempotency::testing::laws::Clock;
 pub(crate) struct Bed {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// A lease that is long enough not to pass by itself in a test, and short enough to live through.
+    /// A lease that does not pass by itself in a test.
     pub(crate) lease: Duration,
+    /// A lease that a test can live through: of real time where the clock is real.
+    pub(crate) short_lease: Duration,
 }
 
 impl Bed {
@@ -21,7 +23,8 @@ impl Bed {
         Self {
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(PausedClock),
-            lease: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
+            short_lease: Duration::from_secs(30),
         }
     }
 
@@ -33,7 +36,8 @@ impl Bed {
         Some(Self {
             clock: Arc::new(super::database::RowsClock(store.pool().clone())),
             store: Arc::new(store),
-            lease: Duration::from_millis(600),
+            lease: Duration::from_secs(30),
+            short_lease: Duration::from_millis(1500),
         })
     }
 

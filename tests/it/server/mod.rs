@@ -1,8 +1,16 @@
 //! The server half: claim, run, record, replay.
 
+mod answers;
+mod app;
 mod bed;
 #[cfg(feature = "postgres")]
 mod cluster;
 #[cfg(feature = "postgres")]
 mod database;
+mod failures;
+mod keys;
+mod leases;
+mod one_run;
+mod outages;
+mod requests;
 mod store_laws;
