@@ -16,6 +16,7 @@ mod run;
 mod scope;
 mod service;
 pub mod store;
+mod sweeper;
 #[cfg(feature = "postgres")]
 mod transactional;
 #[cfg(feature = "postgres")]
@@ -34,5 +35,6 @@ pub use store::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use store::postgres::PostgresStore;
 pub use store::{OnLeaseExpired, Store};
+pub use sweeper::Sweeper;
 #[cfg(feature = "postgres")]
 pub use tx::{NoTransaction, Tx};

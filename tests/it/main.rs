@@ -7,8 +7,8 @@
 mod bodies;
 mod decision;
 mod promises;
-mod stories;
 #[cfg(all(feature = "server", feature = "testing"))]
 mod server;
+mod stories;
 mod support;
 mod support_works;

@@ -7,10 +7,15 @@ mod bed;
 mod cluster;
 #[cfg(feature = "postgres")]
 mod database;
+mod disconnects;
+mod downstream;
 mod failures;
 mod keys;
 mod leases;
+mod observed;
 mod one_run;
 mod outages;
 mod requests;
 mod store_laws;
+mod sweeping;
+mod webhooks;
