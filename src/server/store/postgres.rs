@@ -105,13 +105,18 @@ impl PostgresStore {
         Ok(removed.rows_affected() == 1)
     }
 
-    /// The run number, when the row was still as it was found.
-    async fn take_over(&self, claim: &Claim, found: &Found) -> Result<Option<u32>, sqlx::Error> {
+    /// The run number, when the row was still as it was found and nobody works on it.
+    async fn take_over(
+        &self,
+        claim: &Claim,
+        found: &Found,
+        lease: Option<Duration>,
+    ) -> Result<Option<u32>, sqlx::Error> {
         let run: Option<i32> = sqlx::query_scalar(sql::TAKE_OVER)
             .bind(claim.slot.scope.as_bytes().as_slice())
             .bind(claim.slot.key.as_str())
             .bind(claim.owner.uuid())
-            .bind(millis(claim.terms.lease))
+            .bind(lease.map(millis))
             .bind(millis(claim.terms.keep))
             .bind(found.owner.uuid())
             .fetch_optional(&self.pool)
@@ -148,10 +153,13 @@ impl PostgresStore {
                 false => found.locked.then_some(Claimed::Running),
             },
             Next::Ours => self.renew(claim).await?.map(|run| Claimed::Owned { run }),
-            Next::TakeOver => match self.take_over(claim, &found).await? {
-                Some(run) => Some(Claimed::Owned { run }),
-                None => found.locked.then_some(Claimed::Running),
-            },
+            Next::TakeOver => {
+                let lease = Some(claim.terms.lease);
+                match self.take_over(claim, &found, lease).await? {
+                    Some(run) => Some(Claimed::Owned { run }),
+                    None => found.locked.then_some(Claimed::Running),
+                }
+            }
         })
     }
 

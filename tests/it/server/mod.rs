@@ -6,15 +6,23 @@ mod bed;
 #[cfg(feature = "postgres")]
 mod cluster;
 #[cfg(feature = "postgres")]
+mod cut_connections;
+#[cfg(feature = "postgres")]
 mod database;
 mod disconnects;
 mod downstream;
 mod failures;
 mod keys;
 mod leases;
+#[cfg(feature = "postgres")]
+mod ledger;
 mod observed;
 mod one_run;
+#[cfg(feature = "postgres")]
+mod one_transaction;
 mod outages;
+#[cfg(feature = "postgres")]
+mod postgres_store;
 mod requests;
 mod store_laws;
 mod sweeping;

@@ -63,11 +63,11 @@ pub(super) async fn migrate(pool: &PgPool) -> Result<(), sqlx::Error> {
 }
 
 /// `IF NOT EXISTS` is not atomic: two sessions that create the table at once may both begin, and the
-/// later one fails on the catalogue's unique indexes.
+/// later one fails: on the table, on its row type or on the catalogue's unique indexes.
 async fn create_list(pool: &PgPool) -> Result<(), sqlx::Error> {
     for _ in 0..8 {
         match sqlx::query(LIST).execute(pool).await {
-            Err(error) if matches!(code(&error).as_deref(), Some("23505" | "42P07")) => {}
+            Err(error) if matches!(code(&error).as_deref(), Some("23505" | "42710" | "42P07")) => {}
             other => return other.map(drop),
         }
     }

@@ -40,7 +40,7 @@ pub(super) const RENEW: &str = "
     WHERE scope = $1 AND key = $2 AND owner = $3 AND status IS NULL
     RETURNING run";
 
-/// $1 scope, $2 key, $3 new owner, $4 lease in ms, $5 keep in ms, $6 old owner.
+/// $1 scope, $2 key, $3 new owner, $4 lease in ms or null, $5 keep in ms, $6 old owner.
 pub(super) const TAKE_OVER: &str = "
     WITH free AS MATERIALIZED (
         SELECT scope, key FROM idempotency_keys
@@ -49,23 +49,17 @@ pub(super) const TAKE_OVER: &str = "
         FOR UPDATE SKIP LOCKED)
     UPDATE idempotency_keys k SET owner = $3, run = k.run + 1,
         lease_ends = clock_timestamp() + $4::bigint * interval '1 millisecond',
-        ends = clock_timestamp() + ($4 + $5::bigint) * interval '1 millisecond'
+        ends = clock_timestamp() + (coalesce($4, 0) + $5::bigint) * interval '1 millisecond'
     FROM free WHERE k.scope = free.scope AND k.key = free.key
     RETURNING k.run";
 
-/// $1 scope, $2 key, $3 owner found, $4 our owner, $5 keep in ms. Inside the transaction whose
-/// lock is the lease.
+/// $1 scope, $2 key, $3 owner. Inside the transaction whose lock is the lease. It locks and does not
+/// write: a rival's `INSERT` would wait for a transaction that has written to the row, and does not
+/// for one that has locked it.
 pub(super) const LOCK: &str = "
-    WITH free AS MATERIALIZED (
-        SELECT scope, key FROM idempotency_keys
-        WHERE scope = $1 AND key = $2 AND owner = $3 AND status IS NULL
-            AND (lease_ends IS NULL OR lease_ends <= clock_timestamp())
-        FOR UPDATE SKIP LOCKED)
-    UPDATE idempotency_keys k SET owner = $4, lease_ends = NULL,
-        run = CASE WHEN k.owner = $4 THEN k.run ELSE k.run + 1 END,
-        ends = clock_timestamp() + $5::bigint * interval '1 millisecond'
-    FROM free WHERE k.scope = free.scope AND k.key = free.key
-    RETURNING k.run";
+    SELECT run FROM idempotency_keys
+    WHERE scope = $1 AND key = $2 AND owner = $3 AND status IS NULL
+    FOR UPDATE SKIP LOCKED";
 
 /// $1 scope, $2 key. Waits until whoever works on the row has ended.
 pub(super) const READ_AGAIN: &str = "

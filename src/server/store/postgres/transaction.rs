@@ -10,7 +10,7 @@ use sqlx::{Postgres, Row as _, Transaction};
 use tokio::time::{Instant, sleep};
 
 use super::found::Next;
-use super::{PostgresStore, code, is_serialization, millis, run_number, sql};
+use super::{PostgresStore, code, is_serialization, run_number, sql};
 use crate::server::store::{Claim, Claimed, OwnerToken, Record, StoreError};
 
 pub(in crate::server) type Work = Transaction<'static, Postgres>;
@@ -56,27 +56,29 @@ impl PostgresStore {
     }
 
     async fn try_begin(&self, claim: &Claim) -> Result<Option<Begun>, sqlx::Error> {
-        let (owner, locked) = match self.insert(claim, None).await? {
-            true => (claim.owner, true),
-            false => match self.find(claim).await? {
-                None => return Ok(None),
-                Some(found) => match found.next(claim) {
-                    Next::Answer(claimed) => return Ok(Some(Begun::Other(claimed))),
-                    Next::Ended if self.remove_ended(claim).await? => return Ok(None),
-                    Next::Ended | Next::Ours | Next::TakeOver => (found.owner, found.locked),
-                },
-            },
-        };
-        let mut work = self.pool.begin().await?;
-        let run = match lock(&mut work, claim, owner).await {
-            Ok(Some(run)) => run,
-            Ok(None) => {
-                work.rollback().await?;
-                // Somebody holds the lock, or the row changed. Where the lock is the lease nobody
-                // is waited for.
-                return Ok(locked.then_some(Begun::Other(Claimed::Running)));
+        if !self.insert(claim, None).await? {
+            let Some(found) = self.find(claim).await? else {
+                return Ok(None);
+            };
+            let running = found.locked.then_some(Begun::Other(Claimed::Running));
+            match found.next(claim) {
+                Next::Answer(claimed) => return Ok(Some(Begun::Other(claimed))),
+                Next::Ended if self.remove_ended(claim).await? => return Ok(None),
+                Next::Ended => return Ok(running),
+                Next::Ours => {}
+                Next::TakeOver => {
+                    if self.take_over(claim, &found, None).await?.is_none() {
+                        return Ok(running);
+                    }
+                }
             }
-            Err(error) => return Err(error),
+        }
+        // The claim is committed and ours. Until it is locked a rival takes its owner for dead, and
+        // may have taken over in between: then it is the rival who runs.
+        let mut work = self.pool.begin().await?;
+        let Some(run) = lock(&mut work, claim).await? else {
+            work.rollback().await?;
+            return Ok(Some(Begun::Other(Claimed::Running)));
         };
         sqlx::query(BEGIN_WORK).execute(&mut *work).await?;
         Ok(Some(Begun::Owned { work, run }))
@@ -194,18 +196,12 @@ impl PostgresStore {
     }
 }
 
-/// The run number, when the row was still as it was found and its lock was free.
-async fn lock(
-    work: &mut Work,
-    claim: &Claim,
-    found: OwnerToken,
-) -> Result<Option<u32>, sqlx::Error> {
+/// The run number, when the claim is still ours and its lock is free.
+async fn lock(work: &mut Work, claim: &Claim) -> Result<Option<u32>, sqlx::Error> {
     let run: Option<i32> = sqlx::query_scalar(sql::LOCK)
         .bind(claim.slot.scope.as_bytes().as_slice())
         .bind(claim.slot.key.as_str())
-        .bind(found.uuid())
         .bind(claim.owner.uuid())
-        .bind(millis(claim.terms.keep))
         .fetch_optional(&mut **work)
         .await?;
     Ok(run.map(run_number))
