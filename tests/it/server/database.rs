@@ -8,7 +8,7 @@ use idempotency::server::PostgresStore;
 use idempotency::server::store::postgres::sqlx;
 use idempotency::testing::laws::Clock;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
 
 use super::cluster;
 
@@ -77,9 +77,32 @@ impl Database {
             .await
             .unwrap()
     }
+}
 
-    pub(crate) fn schema(&self) -> &str {
-        &self.schema
+impl Drop for Database {
+    /// What is left in a cluster of our own goes with it; a database that was lent is given back as it was.
+    fn drop(&mut self) {
+        if std::env::var_os("DATABASE_URL").is_none() {
+            return;
+        }
+        let (options, drop) = (
+            self.options(),
+            format!("DROP SCHEMA {} CASCADE", self.schema),
+        );
+        // A runtime cannot be entered from within another.
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let mut admin = PgConnection::connect_with(&options).await?;
+                sqlx::query(AssertSqlSafe(drop)).execute(&mut admin).await
+            })
+        });
+        if let Ok(Err(error)) = dropping.join() {
+            eprintln!("the schema {} stays behind: {error}", self.schema);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod cut_connections;
 mod database;
 mod disconnects;
 mod downstream;
+mod examples;
 mod failures;
 mod keys;
 mod leases;
@@ -23,6 +24,10 @@ mod one_transaction;
 mod outages;
 #[cfg(feature = "postgres")]
 mod postgres_store;
+#[cfg(feature = "postgres")]
+mod process;
+#[cfg(feature = "postgres")]
+mod processes;
 mod requests;
 mod store_laws;
 mod sweeping;
