@@ -16,7 +16,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::server::{IdempotencyLayer, MemoryStore, Operation, PostgresStore, Scope, Tx};
 use idempotency::{Client, RetryPolicy};
 use serde_json::{Value, json};

@@ -96,8 +96,8 @@ async fn provider_event(State(payments): State<Payments>, Json(event): Json<Valu
 
 #[cfg(feature = "postgres")]
 async fn store() -> Result<Arc<dyn Store>, Box<dyn Error>> {
+    use idempotency::reexports::sqlx::PgPool;
     use idempotency::server::PostgresStore;
-    use idempotency::server::store::postgres::sqlx::PgPool;
 
     let Ok(url) = std::env::var("DATABASE_URL") else {
         return Ok(Arc::new(MemoryStore::new()));

@@ -1,4 +1,4 @@
-//! The server half of the contract.
+#![doc = include_str!("../docs/server.md")]
 
 mod body;
 mod heartbeat;

@@ -110,7 +110,6 @@ pub(super) struct Ended {
     head: http::response::Parts,
     body: Answer,
     pub(super) fate: Fate,
-    pub(super) is_success: bool,
     pub(super) record: Record,
 }
 
@@ -175,7 +174,6 @@ pub(super) async fn run(
         },
     };
     Ended {
-        is_success: head.status.as_u16() < 400,
         head,
         body,
         fate,

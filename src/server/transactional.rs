@@ -111,7 +111,8 @@ async fn end(
             return ended.into_answer();
         }
         Fate::Keep => {
-            let (keep_work, patience) = (ended.is_success, settings.store_timeout);
+            let keep_work = ended.record.status.as_u16() < 400;
+            let patience = settings.store_timeout;
             let finishing = store.finish(work, claim, &ended.record, keep_work, patience);
             finishing.await
         }

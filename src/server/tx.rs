@@ -18,7 +18,7 @@ use super::store::postgres::transaction::Work;
 /// ```
 /// use http::StatusCode;
 /// use idempotency::server::Tx;
-/// use idempotency::server::store::postgres::sqlx;
+/// use idempotency::reexports::sqlx;
 ///
 /// async fn create_payment(mut tx: Tx) -> Result<StatusCode, StatusCode> {
 ///     sqlx::query("INSERT INTO payments (amount) VALUES (100)")

@@ -18,8 +18,8 @@
 //!     }
 //! }
 //!
-//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true);
-//! # runtime.build()?.block_on(async {
+//! # let mut runtime = tokio::runtime::Builder::new_current_thread();
+//! # runtime.enable_time().start_paused(true).build()?.block_on(async {
 //! laws::check(Arc::new(MemoryStore::new()), &Paused).await.assert_kept();
 //! # });
 //! # Ok::<(), std::io::Error>(())

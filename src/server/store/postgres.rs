@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 pub use migrate::{MIGRATIONS, Migration};
-pub use sqlx;
 use sqlx::PgPool;
 use sqlx::postgres::PgRow;
 
@@ -22,7 +21,7 @@ use super::{Claim, Claimed, Ownership, Record, Store, StoreError};
 ///
 /// ```no_run
 /// use idempotency::server::{IdempotencyLayer, PostgresStore, Scope};
-/// use idempotency::server::store::postgres::sqlx::PgPool;
+/// use idempotency::reexports::sqlx::PgPool;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let pool = PgPool::connect("postgres:///payments").await?;

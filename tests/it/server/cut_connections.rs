@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use idempotency::contract::problem;
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::server::{IdempotencyLayer, Operation, PostgresStore, Scope, Tx};
 use sqlx::postgres::PgConnectOptions;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -101,12 +101,12 @@ async fn relay<S: AsyncRead + AsyncWrite + Unpin>(
                     drop(client);
                     tokio::time::sleep(Duration::from_millis(500)).await;
                     server.write_all(sent).await.unwrap();
-                    server.read(&mut from_server).await.unwrap();
+                    assert_ne!(server.read(&mut from_server).await.unwrap(), 0);
                     return;
                 }
                 server.write_all(sent).await.unwrap();
                 if cut == Cut::AfterCommit as u8 {
-                    server.read(&mut from_server).await.unwrap();
+                    assert_ne!(server.read(&mut from_server).await.unwrap(), 0);
                     return;
                 }
             }

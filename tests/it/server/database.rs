@@ -4,8 +4,8 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use idempotency::reexports::sqlx;
 use idempotency::server::PostgresStore;
-use idempotency::server::store::postgres::sqlx;
 use idempotency::testing::laws::Clock;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};

@@ -2,7 +2,7 @@
 
 use axum::extract::Json;
 use http::StatusCode;
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::server::{IdempotencyLayer, Operation, PostgresStore, Scope, Tx};
 use sqlx::PgPool;
 

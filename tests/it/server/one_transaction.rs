@@ -7,7 +7,7 @@ use axum::extract::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use idempotency::contract::problem;
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::server::{
     Final, IdempotencyLayer, NoTransaction, OnFailure, Operation, Scope, Tx,
 };

@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::response::IntoResponse as _;
 use http::Method;
 use idempotency::contract::Fingerprint;
-use idempotency::server::store::postgres::{MIGRATIONS, sqlx};
+use idempotency::reexports::sqlx;
+use idempotency::server::store::postgres::MIGRATIONS;
 use idempotency::server::store::{Claim, Claimed, Slot, Terms};
 use idempotency::server::{
     IdempotencyLayer, OnLeaseExpired, PostgresStore, Scope, ScopeId, Store as _,

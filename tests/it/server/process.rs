@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::post;
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::server::{IdempotencyLayer, Operation, PostgresStore, Scope, Tx};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use idempotency::server::store::postgres::sqlx;
+use idempotency::reexports::sqlx;
 use idempotency::{Backoff, Client, IdempotencyKey, RetryPolicy};
 use sqlx::PgPool;
 

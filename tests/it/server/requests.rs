@@ -89,7 +89,7 @@ async fn a_body_over_the_limit_is_told_413_before_anything_is_claimed(bed: Bed) 
     let app = App::orders(bed.layer().request_limit(8));
     let declared = Ask::post("k-1").body("123456789");
     let streamed = {
-        let chunks = ["12345", "6789"].map(|chunk| Ok::<_, std::io::Error>(chunk));
+        let chunks = ["12345", "6789"].map(Ok::<_, std::io::Error>);
         Ask::post("k-1").body(Body::from_stream(stream::iter(chunks)))
     };
     for ask in [declared, streamed] {
