@@ -14,9 +14,10 @@ use crate::support::{Captured, Gate};
 /// The outcomes of all requests so far, as the spans have them.
 fn outcomes(captured: &Captured) -> Vec<String> {
     let spans = captured.spans_named("idempotency");
-    let outcome =
-        |span: &crate::support::CapturedSpan| span.field("idempotency.outcome").map(str::to_owned);
-    spans.iter().filter_map(outcome).collect()
+    let outcomes = spans
+        .iter()
+        .filter_map(|span| span.field("idempotency.outcome"));
+    outcomes.map(str::to_owned).collect()
 }
 
 /// The same, as a metrics layer counts them.

@@ -140,6 +140,27 @@ async fn a_rival_is_told_409_at_once_and_another_request_422() {
     assert_eq!((app.runs(), books.entries("k-1").await), (1, 1));
 }
 
+// The owner is stuck between writing its record and committing it.
+#[tokio::test]
+async fn a_rival_does_not_wait_for_a_commit_that_is_under_way() {
+    let Some(books) = Books::open().await else {
+        return;
+    };
+    owner_dies(&books, "k-1", "NULL").await;
+    let leased = App::orders(IdempotencyLayer::new(books.store.clone(), Scope::global()));
+    for write in [
+        "UPDATE idempotency_keys SET status = 201",
+        "DELETE FROM idempotency_keys",
+    ] {
+        let mut stuck = books.store.pool().begin().await.unwrap();
+        sqlx::query(write).execute(&mut *stuck).await.unwrap();
+        books.app().send(ask("k-1", 201)).await.assert_in_progress();
+        leased.send(ask("k-1", 201)).await.assert_in_progress();
+        stuck.rollback().await.unwrap();
+    }
+    assert_eq!(books.app().send(ask("k-1", 201)).await.status, 201);
+}
+
 #[tokio::test]
 async fn of_fifty_rivals_at_once_one_works() {
     let Some(books) = Books::open().await else {

@@ -46,6 +46,6 @@ pub(crate) use scripted::ScriptedServer;
 pub(crate) use step::{End, Step};
 pub(crate) use tls::{Handshake, TlsServer};
 pub(crate) use tokens::Tokens;
-pub(crate) use trace::{Captured, CapturedSpan};
+pub(crate) use trace::Captured;
 pub(crate) use ways::Way;
 pub(crate) use wire::{Arrival, header_lines};

@@ -8,11 +8,16 @@ use super::millis;
 use crate::server::store::{Claim, Record};
 
 /// $1 scope, $2 key, $3 owner, $4 fingerprint, $5 lease in ms or null, $6 keep in ms.
+///
+/// A row that is there is seen by reading. Without that condition the insert would meet it in the
+/// index and, where a transaction has written to it and not yet committed, wait for that one. A row
+/// that is being inserted at this moment is still waited for: it may be rolled back.
 pub(super) const INSERT: &str = "
     INSERT INTO idempotency_keys (scope, key, owner, run, fingerprint, lease_ends, ends)
-    VALUES ($1, $2, $3, 1, $4,
+    SELECT $1, $2, $3::uuid, 1, $4::bytea,
         clock_timestamp() + $5::bigint * interval '1 millisecond',
-        clock_timestamp() + (coalesce($5, 0) + $6::bigint) * interval '1 millisecond')
+        clock_timestamp() + (coalesce($5, 0) + $6::bigint) * interval '1 millisecond'
+    WHERE NOT EXISTS (SELECT FROM idempotency_keys WHERE scope = $1 AND key = $2)
     ON CONFLICT (scope, key) DO NOTHING";
 
 /// $1 scope, $2 key.
@@ -53,9 +58,7 @@ pub(super) const TAKE_OVER: &str = "
     FROM free WHERE k.scope = free.scope AND k.key = free.key
     RETURNING k.run";
 
-/// $1 scope, $2 key, $3 owner. Inside the transaction whose lock is the lease. It locks and does not
-/// write: a rival's `INSERT` would wait for a transaction that has written to the row, and does not
-/// for one that has locked it.
+/// $1 scope, $2 key, $3 owner. Inside the transaction whose lock is the lease.
 pub(super) const LOCK: &str = "
     SELECT run FROM idempotency_keys
     WHERE scope = $1 AND key = $2 AND owner = $3 AND status IS NULL
