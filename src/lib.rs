@@ -67,6 +67,7 @@
 //! | What do `Ok`, `Err` and a replay mean? | [`guide::answers`] |
 //! | How do I test code that uses this? | [`guide::testing`] |
 //! | I have a `reqwest-middleware` stack already | [`IdempotencyMiddleware`] |
+//! | I write the server | `server`, with the feature of that name |
 //! | The wire vocabulary, without a client | [`contract`] |
 //! | The retry decision, without a socket | [`retry`] |
 //!
@@ -81,12 +82,13 @@
 //! | `http2` | yes | HTTP/2; refused streams and GOAWAY are told apart, so that they can be retried without a key |
 //! | `native-tls` | no | TLS by the platform's library, which hides why a handshake failed: it is retried, within the limits. Unused where `rustls` is on, unless you ask reqwest for it |
 //! | `multipart` | no | `RequestBuilder::multipart` |
+//! | `server` | no | the other side of the contract: a layer for axum, and a store in memory |
+//! | `postgres` | no | the server's store on PostgreSQL, and one transaction for the work and its record |
 //! | `backoff` | no | accepts values of the unmaintained `backoff` crate (RUSTSEC-2025-0012) |
 //!
 //! # What it does not do
 //!
-//! - **No exactly-once by itself.** It takes a server that honours keys.
-//! - **No server side.** The vocabulary in [`contract`] is what one would be built from.
+//! - **No exactly-once by itself.** It takes a server that honours keys, such as one with the layer in `server`.
 //! - **No retries of streams past a buffer.** A streamed request body above 2 MiB is sent once; of an answer above 2 MiB the rest cannot be
 //!   brought back.
 //! - **No storage.** A [`Pending`] can be serialized; where to keep it is yours to decide.
@@ -98,6 +100,8 @@
 
 pub mod contract;
 pub mod retry;
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -140,8 +144,12 @@ pub mod reexports {
 
     #[cfg(feature = "backoff")]
     pub use backoff;
+    #[cfg(feature = "postgres")]
+    pub use sqlx;
     #[cfg(feature = "testing")]
     pub use wiremock;
+    #[cfg(feature = "server")]
+    pub use {async_trait, axum};
     pub use {bytes, http, reqwest, reqwest_middleware, uuid};
 }
 

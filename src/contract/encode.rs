@@ -58,7 +58,8 @@ impl Contract {
             return None;
         }
         // Shared from the start: every attempt has a copy of it.
-        let mut value = HeaderValue::from_maybe_shared(Bytes::from_owner(Text(key.clone()))).ok()?;
+        let mut value =
+            HeaderValue::from_maybe_shared(Bytes::from_owner(Text(key.clone()))).ok()?;
         value.set_sensitive(true);
         Some(value)
     }

@@ -45,6 +45,26 @@
 //! Status 503. The store of keys cannot be reached, and the server does not run operations that it
 //! cannot protect. Nothing was done. Send the identical request again later, with the same key.
 //!
+//! # Body incomplete
+//!
+//! Status 400. The request's body ended before its end. Nothing was done.
+//!
+//! # Scope unknown
+//!
+//! Status 403. The request does not say whose key it is. Nothing was done. Send it with the
+//! credentials that the route asks for.
+//!
+//! # Operation failed
+//!
+//! Status 500. The operation ended without an answer. Whether it had an effect is not known. A
+//! repeat with the same key is safe.
+//!
+//! # Outcome unknown
+//!
+//! Status 500. An earlier request with this key was interrupted, and the server does not run it
+//! again by itself. Whether it had an effect is not known. Look the result up; do not repeat it with
+//! a new key.
+//!
 //! [`Contract::generic`]: crate::contract::Contract::generic
 
 use std::borrow::Cow;
@@ -81,6 +101,15 @@ pub const ANSWER_NOT_KEPT: &str = type_uri!("answer-not-kept");
 pub const BODY_TOO_LARGE: &str = type_uri!("body-too-large");
 /// The type for [an unavailable store](self#store-unavailable).
 pub const STORE_UNAVAILABLE: &str = type_uri!("store-unavailable");
+
+/// The type for [a body that ended early](self#body-incomplete).
+pub const BODY_INCOMPLETE: &str = type_uri!("body-incomplete");
+/// The type for [a request without an owner](self#scope-unknown).
+pub const SCOPE_UNKNOWN: &str = type_uri!("scope-unknown");
+/// The type for [an operation without an answer](self#operation-failed).
+pub const OPERATION_FAILED: &str = type_uri!("operation-failed");
+/// The type for [an interrupted operation](self#outcome-unknown).
+pub const OUTCOME_UNKNOWN: &str = type_uri!("outcome-unknown");
 
 /// The type of a document that does not name one (RFC 9457, section 4.2.1).
 pub const ABOUT_BLANK: &str = "about:blank";
@@ -242,6 +271,50 @@ impl Problem {
         )
     }
 
+    /// 400: [the request's body ended early](self#body-incomplete).
+    #[must_use]
+    pub const fn body_incomplete() -> Self {
+        Self::new(
+            BODY_INCOMPLETE,
+            "Body incomplete",
+            StatusCode::BAD_REQUEST,
+            "The body ended before its end. Nothing was done.",
+        )
+    }
+
+    /// 403: [the request has no owner](self#scope-unknown).
+    #[must_use]
+    pub const fn scope_unknown() -> Self {
+        Self::new(
+            SCOPE_UNKNOWN,
+            "Owner of the idempotency key unknown",
+            StatusCode::FORBIDDEN,
+            "The request does not say whose key it is. Nothing was done.",
+        )
+    }
+
+    /// 500: [the operation ended without an answer](self#operation-failed).
+    #[must_use]
+    pub const fn operation_failed() -> Self {
+        Self::new(
+            OPERATION_FAILED,
+            "Operation failed",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The operation ended without an answer. Repeat it with the same key only.",
+        )
+    }
+
+    /// 500: [an earlier run was interrupted](self#outcome-unknown).
+    #[must_use]
+    pub const fn outcome_unknown() -> Self {
+        Self::new(
+            OUTCOME_UNKNOWN,
+            "Outcome unknown",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "An earlier request with this key was interrupted and is not run again. Look the result up.",
+        )
+    }
+
     /// The same problem with another explanation of this occurrence.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -309,6 +382,10 @@ mod tests {
             (Problem::answer_not_kept(), 409),
             (Problem::body_too_large(), 413),
             (Problem::store_unavailable(), 503),
+            (Problem::body_incomplete(), 400),
+            (Problem::scope_unknown(), 403),
+            (Problem::operation_failed(), 500),
+            (Problem::outcome_unknown(), 500),
         ] {
             assert_eq!(problem.status, Some(status));
             let (page, anchor) = problem.type_uri.split_once('#').unwrap();

@@ -12,6 +12,8 @@ mod front;
 mod http1;
 mod judge;
 mod key_seen;
+#[cfg(feature = "server")]
+pub mod laws;
 mod ledger;
 pub mod matchers;
 mod mocks;

@@ -9,10 +9,12 @@ mod bodies;
 mod contracts;
 mod decision;
 mod house;
-mod middleware;
 #[cfg(feature = "testing")]
 mod kit;
+mod middleware;
 mod promises;
+#[cfg(all(feature = "server", feature = "testing"))]
+mod server;
 mod stories;
 mod support;
 mod support_works;

@@ -37,7 +37,7 @@ impl Gate {
     }
 
     /// Waits until the gate is open.
-    pub(super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         self.reached.send_replace(true);
         wait(&self.open).await;
     }
