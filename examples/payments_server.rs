@@ -129,7 +129,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn show(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::builder().build()?;
+    // Left to itself the client refuses to use one key for two requests; here the server is to show that it does.
+    let client = Client::builder().allow_key_reuse().build()?;
     let pay = |amount: u64, key: IdempotencyKey| {
         let request = client.post(format!("{url}/payments")).bearer_auth("alice");
         request
