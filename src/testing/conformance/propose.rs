@@ -240,7 +240,7 @@ impl fmt::Display for Proposal {
             [] => "no named contract fits".to_owned(),
             // Most named contracts read the common words as the generic one does: their names tell nothing then.
             fits if fits.contains(&"generic") => "the generic contract fits".to_owned(),
-            [few @ ..] if few.len() <= MOST_NAMES => format!("fits: {}", few.join(", ")),
+            few if few.len() <= MOST_NAMES => format!("fits: {}", few.join(", ")),
             many => format!(
                 "fits: {}, and {} more",
                 many[..MOST_NAMES].join(", "),
