@@ -12,7 +12,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use http::{HeaderName, HeaderValue, Method};
-use idempotency::testing::{Probe, Verdict, named_contracts, probe};
+use idempotency::Contract;
+use idempotency::testing::{Probe, Verdict, probe};
 
 const HELP: &str = "\
 Asks a live server what it does with idempotency keys. It runs the operation some forty times.
@@ -89,9 +90,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<(Probe, b
                 return Ok(None);
             }
             "--contracts" => {
-                named_contracts()
-                    .iter()
-                    .for_each(|(name, _)| println!("{name}"));
+                Contract::names().for_each(|name| println!("{name}"));
                 return Ok(None);
             }
             "--json" => json = true,
@@ -102,9 +101,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<(Probe, b
             "--body" => body = Some(value()?),
             "--content-type" => content_type = value()?,
             "--key-header" => {
-                let contract = idempotency::Contract::builder("probed")
-                    .header(value()?)
-                    .build()?;
+                let contract = Contract::builder("probed").header(value()?).build()?;
                 changes.push(Box::new(|probe| probe.contract(contract)));
             }
             "--header" => {

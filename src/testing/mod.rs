@@ -27,7 +27,7 @@ mod state;
 
 pub use arrival::{Action, Arrival, Delivery};
 pub use conformance::{
-    Check, Grade, Probe, ProbeError, ProbeReport, Proposal, Row, Verdict, named_contracts, probe,
+    Check, Grade, Probe, ProbeError, ProbeReport, Proposal, Row, Verdict, probe,
 };
 pub use contract_server::{ContractServer, ContractServerBuilder};
 pub use fault::Fault;

@@ -12,6 +12,6 @@ mod run;
 mod send;
 mod settings;
 
-pub use propose::{Proposal, named_contracts};
+pub use propose::Proposal;
 pub use report::{Check, Grade, ProbeReport, Row, Verdict};
 pub use settings::{Probe, ProbeError, probe};

@@ -12,16 +12,6 @@ use crate::contract::{
     MismatchDetection, Replay, Statuses, problem,
 };
 
-/// The contracts that have a name.
-#[must_use]
-pub fn named_contracts() -> Vec<(&'static str, Contract)> {
-    vec![
-        ("generic", Contract::generic()),
-        ("ietf-draft", Contract::ietf_draft()),
-        ("stripe", Contract::stripe()),
-    ]
-}
-
 /// The contract that the probe proposes.
 ///
 /// Only what shows from outside is in it. The window is never: look it up, and say it with
@@ -128,11 +118,11 @@ pub(super) fn propose(run: &Run) -> Proposal {
         draft.call(|builder| builder.mismatch(mismatch), code);
     }
     let honours_keys = !facts.runs_again;
-    let fits = named_contracts()
-        .into_iter()
+    let fits = Contract::names()
         .filter(|_| honours_keys)
-        .filter(|(_, contract)| reads_alike(run, contract, &draft.contract))
-        .map(|(name, _)| name)
+        .filter(|name| {
+            Contract::named(name).is_some_and(|named| reads_alike(run, &named, &draft.contract))
+        })
         .collect();
     let name = run.url.host_str().unwrap_or("probed").to_owned();
     let mut code = format!("Contract::builder({name:?})");
@@ -238,15 +228,26 @@ fn answer_rule(got: &Got, meaning: Meaning) -> Option<(AnswerRule, String)> {
     None
 }
 
+/// What a person reads at a glance; the rest is in the report for machines.
+const MOST_NAMES: usize = 6;
+
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.honours_keys {
             return write!(f, "no contract fits: the key is not honoured");
         }
-        match self.fits.as_slice() {
-            [] => writeln!(f, "no named contract fits; what was seen, written down:")?,
-            fits => writeln!(f, "fits: {}; what was seen, written down:", fits.join(", "))?,
-        }
+        let fits = match self.fits.as_slice() {
+            [] => "no named contract fits".to_owned(),
+            // Most named contracts read the common words as the generic one does: their names tell nothing then.
+            fits if fits.contains(&"generic") => "the generic contract fits".to_owned(),
+            few if few.len() <= MOST_NAMES => format!("fits: {}", few.join(", ")),
+            many => format!(
+                "fits: {}, and {} more",
+                many[..MOST_NAMES].join(", "),
+                many.len() - MOST_NAMES
+            ),
+        };
+        writeln!(f, "{fits}; what was seen, written down:")?;
         for line in self.code.lines() {
             write!(f, "\n  {line}")?;
         }

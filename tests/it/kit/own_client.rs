@@ -12,7 +12,10 @@ use idempotency::testing::Fault::{
 use idempotency::testing::{ContractServer, Fault, Faults};
 use idempotency::{Backoff, Client, Contract, Effect, Replay, RetryPolicy};
 
-use wiremock::matchers::method;
+use http::Method;
+use idempotency::contract::Carrier;
+use wiremock::ResponseTemplate;
+use wiremock::matchers::{method, path};
 
 use super::{in_a_row, payments};
 
@@ -194,20 +197,35 @@ async fn an_operation_in_progress_is_waited_for() {
 }
 
 #[tokio::test]
-async fn every_ready_contract_is_kept_before_a_server_that_plays_it() {
-    for contract in [
-        Contract::generic(),
-        Contract::ietf_draft(),
-        Contract::stripe(),
-    ] {
+async fn every_named_contract_is_kept_before_a_server_that_plays_it() {
+    for name in Contract::names() {
+        let contract = Contract::named(name).unwrap();
         let builder = ContractServer::builder().contract(contract.clone());
-        let server = payments(builder, [CommitThenDropReply, Status(503)]).await;
+        let server = builder.start().await;
+        server
+            .operation(path("/payments"))
+            .respond_with(ResponseTemplate::new(201).set_body_json(serde_json::json!({ "id": 1 })))
+            .faults([CommitThenDropReply, Status(503)])
+            .mount();
         let client = Client::builder()
-            .contract(contract)
+            .contract(contract.clone())
             .policy(RetryPolicy::immediate(4))
             .build()
             .unwrap();
-        assert!(pay(&client, &server).await.unwrap().is_replay());
+        let methods = [Method::POST, Method::PATCH, Method::PUT, Method::DELETE];
+        let honoured = methods
+            .iter()
+            .find(|method| contract.honours(method))
+            .unwrap();
+        let request = client.request(honoured.clone(), format!("{}/payments", server.uri()));
+        let request = match contract.carrier() {
+            Carrier::FormField(_) => request.form(&[("amount", "100")]),
+            _ => request.json(&serde_json::json!({ "amount": 100 })),
+        };
+        let paid = request.idempotent().send().await;
+        let paid = paid.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(paid.status().is_success(), "{name}: {}", paid.status());
+        assert_eq!(server.arrivals().len(), 3, "{name}");
         server.assert_exactly_once();
     }
 }

@@ -73,7 +73,7 @@ a retry with the key is safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -196,7 +196,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -235,7 +235,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::NotDetected)
@@ -274,7 +274,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -313,7 +313,7 @@ a retry with the key is NOT safe here
   ?     client gone           the repeat is answered; whether it ran before does not show
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -352,7 +352,7 @@ a retry with the key is NOT safe here
   ?     client gone           the repeat is answered; whether it ran before does not show
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -391,7 +391,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)
@@ -430,7 +430,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .failures(FailureStorage::Everything)
@@ -470,7 +470,7 @@ a retry with the key is NOT safe here
   ok    client gone           the repeat gets the stored answer
   ok    request cut off       claims nothing: the whole one is answered 201
 
-fits: generic, stripe; what was seen, written down:
+the generic contract fits; what was seen, written down:
 
   Contract::builder("127.0.0.1")
       .mismatch(MismatchDetection::Detected)

@@ -176,6 +176,10 @@ async fn failures_are_stored_as_the_contract_says() {
             .filter(|a| a.action == Action::Ran)
             .count();
         assert_eq!(ran, runs, "{failures:?} {status}");
+        // A failure that is not kept was rolled back: it is no execution.
+        let kept = usize::from(runs == 1 && failures != FailureStorage::KeyBurned);
+        let key = IdempotencyKey::parse("k-1").unwrap();
+        assert_eq!(server.executions_of(&key), kept, "{failures:?} {status}");
         let last = if failures == FailureStorage::KeyBurned {
             400
         } else {
@@ -469,4 +473,15 @@ async fn a_refusal_lasts_as_long_as_it_says() {
             .any(|lasted| *lasted < Duration::from_millis(800)),
         "{lasted:?}"
     );
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_can_be_cut_too() {
+    let server = ContractServer::start().await;
+    let cut = idempotency::testing::Fault::CutAnswer { after: 5 };
+    server.operation(method("POST")).faults(cut).mount();
+    let came = attempt(&server).send();
+    assert_eq!((came.status(), came.body()), (201, ""));
+    assert_eq!(came.header("content-length"), Some("1"));
+    assert_eq!(attempt(&server).send().header("content-length"), Some("0"));
 }
