@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
 use super::error::{Error, ErrorKind};
-use super::execute::{Job, execute};
+use super::execute::{Job, Run, execute};
 use super::frozen::Frozen;
 use super::operation::{Fault, KeyInUse, Overrides, Rolls, protection};
 use super::past::Past;
-use super::report::Log;
+use super::report::Attempt;
 use super::response::Response;
 use super::reuse::UsedKeys;
 use super::trace;
@@ -44,11 +44,10 @@ impl Engine {
         overrides: &Overrides,
         past: &Past,
         transport: &mut T,
-        course: (Instant, Log),
+        (began, log): (Instant, &[Attempt]),
     ) -> Result<Response, Error> {
         use tracing::Instrument as _;
 
-        let (began, log) = course;
         if let Some(key) = key
             && !key.drawn
             && !self.reuse_allowed
@@ -74,7 +73,8 @@ impl Engine {
             began,
             span: &span,
         };
-        let run = pin!(execute(job, transport, log));
+        let mut run = Run::new(&job, log);
+        let run = pin!(execute(&mut run, transport));
         if span.is_disabled() {
             return run.await;
         }

@@ -88,13 +88,12 @@ impl Job<'_> {
     }
 }
 
-/// Sends the operation until there is an answer or a limit; `log` has the attempts that went before.
+/// Sends the operation until there is an answer or a limit.
 pub(crate) async fn execute(
-    job: Job<'_>,
+    run: &mut Run<'_>,
     transport: &mut impl Transport,
-    log: Log,
 ) -> Result<Response, Error> {
-    let mut run = Run::new(&job, log);
+    let job = run.job;
     run.refuse_forgotten_key()?;
     run.refuse_late_call()?;
     // A second call by a middleware before ours is the same operation.
@@ -113,7 +112,7 @@ pub(crate) async fn execute(
         let sending = transport.send(request);
         let ends = job.attempt_ends(began);
         // Boxed, so that it is gone while the operation sleeps.
-        let end = Box::pin(attempt(&job, sending, expects, &flight, ends)).await;
+        let end = Box::pin(attempt(job, sending, expects, &flight, ends)).await;
         let before = Before {
             unknown: flight.unknown_before(),
             processed: flight.processed_before(),
@@ -150,7 +149,7 @@ enum Next {
 }
 
 /// The loop's memory.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     job: &'a Job<'a>,
     log: Log,
     attempts: u32,
@@ -164,7 +163,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(job: &'a Job<'a>, log: Log) -> Self {
+    /// `log` has the attempts that went before.
+    pub(crate) fn new(job: &'a Job<'a>, log: &[Attempt]) -> Self {
         let count = |poll| {
             let counted = log.iter().filter(|attempt| attempt.poll == poll).count();
             u32::try_from(counted).unwrap_or(u32::MAX)
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
             // What went before counts: else a middleware before ours that retries would multiply the attempts.
             attempts: count(false),
             polls: count(true),
-            log,
+            log: log.into(),
             polling: false,
             in_progress_since: None,
             delays: None,

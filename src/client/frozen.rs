@@ -181,8 +181,12 @@ impl FrozenBody {
             Self::None => Ok(AttemptBody::None),
             Self::Bytes(bytes) => Ok(AttemptBody::Bytes(bytes.clone())),
             Self::Stream(stream) => {
-                let reading = async { stream.lock().await.next(limit).await };
-                until(ends, reading).await.unwrap_or(Err(BodyFault::Late))
+                // Boxed: most bodies are bytes, and need none of the room that this takes.
+                let reading = Box::pin(async {
+                    let reading = async { stream.lock().await.next(limit).await };
+                    until(ends, reading).await.unwrap_or(Err(BodyFault::Late))
+                });
+                reading.await
             }
         }
     }

@@ -16,7 +16,7 @@ use super::idempotent::IdempotentRequest;
 use super::operation::{Course, Fault, KeyInUse, Overrides, Ticket, Wanted, protection};
 use super::past::Past;
 use super::pending::Pending;
-use super::report::{Log, Report};
+use super::report::Report;
 use super::request::RequestBuilder;
 use super::response::{Meta, Response};
 use super::url::IntoUrl;
@@ -164,44 +164,36 @@ impl Client {
 
     pub(crate) async fn execute(
         &self,
-        frozen: Arc<Frozen>,
-        key: Option<KeyInUse>,
-        overrides: Overrides,
-        past: Arc<Past>,
+        frozen: &Arc<Frozen>,
+        key: Option<&KeyInUse>,
+        overrides: &Overrides,
+        past: &Arc<Past>,
     ) -> Result<Response, Error> {
-        match &self.0.chain {
-            None => {
-                let mut direct = Direct(&self.0.http);
-                let course = (Instant::now(), Log::new());
-                self.0
-                    .engine
-                    .run(
-                        &frozen,
-                        key.as_ref(),
-                        &overrides,
-                        &past,
-                        &mut direct,
-                        course,
-                    )
-                    .await
-            }
-            Some(chain) => self.through(chain, &frozen, key, overrides, past).await,
+        if let Some(chain) = &self.0.chain {
+            // Boxed: those who have no middlewares need not carry the room for them.
+            return Box::pin(self.through(chain, frozen, key, overrides, past)).await;
         }
+        let mut direct = Direct(&self.0.http);
+        let engine = &self.0.engine;
+        let course = (Instant::now(), &[][..]);
+        engine
+            .run(frozen, key, overrides, past, &mut direct, course)
+            .await
     }
 
     async fn through(
         &self,
         chain: &ClientWithMiddleware,
         frozen: &Frozen,
-        key: Option<KeyInUse>,
-        overrides: Overrides,
-        past: Arc<Past>,
+        key: Option<&KeyInUse>,
+        overrides: &Overrides,
+        past: &Arc<Past>,
     ) -> Result<Response, Error> {
         let policy = overrides.policy.as_ref().unwrap_or(self.policy());
         let stall = policy.stall_timeout();
-        let course = Arc::new(Course::begin(Arc::clone(&past)));
+        let course = Arc::new(Course::begin(Arc::clone(past)));
         // The chain takes a request once; a stream that could be sent again has to be read for that before it enters.
-        let limit = match (&frozen.body, &key) {
+        let limit = match (&frozen.body, key) {
             (FrozenBody::Stream(_), Some(_)) => Some(policy.request_buffer()),
             _ => None,
         };
@@ -210,18 +202,18 @@ impl Client {
         let body = match frozen.body.next(limit, deadline).await {
             Ok(body) => body,
             Err(fault) => {
-                let effect = past.effect(protection(&frozen.method, key.as_ref()));
+                let effect = past.effect(protection(&frozen.method, key));
                 let report = Report {
                     stopped_by: Some(fault.stopped_by()),
                     followed_unknown: key.is_some() && past.is_unknown(),
-                    ..outer(key.as_ref(), &course)
+                    ..outer(key, &course)
                 };
                 return Err(fault.into_error(effect, report));
             }
         };
-        let wanted = Wanted::again(key.clone());
+        let wanted = Wanted::again(key.cloned());
         let mut extensions = http::Extensions::new();
-        let mut ticket = Ticket::new(wanted, overrides, past);
+        let mut ticket = Ticket::new(wanted, overrides.clone(), Arc::clone(past));
         ticket.course = Some(Arc::clone(&course));
         extensions.insert(ticket);
         let request = frozen.request(body, false);
@@ -229,8 +221,8 @@ impl Client {
             .execute_with_extensions(request, &mut extensions)
             .await
         {
-            Ok(response) => Ok(adopt(response, stall, || outer(key.as_ref(), &course))),
-            Err(error) => Err(Error::out_of_chain(error, || outer(key.as_ref(), &course))),
+            Ok(response) => Ok(adopt(response, stall, || outer(key, &course))),
+            Err(error) => Err(Error::out_of_chain(error, || outer(key, &course))),
         }
     }
 }

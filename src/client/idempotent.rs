@@ -37,13 +37,14 @@ use crate::retry::RetryPolicy;
 #[must_use = "an operation does nothing until it is sent"]
 pub struct IdempotentRequest {
     client: Client,
-    frozen: Result<Arc<Frozen>, Fault>,
+    frozen: Result<Arc<Frozen>, Box<Fault>>,
     /// What one contract has refused; another may take it.
     refused: Option<(Arc<Frozen>, Wanted)>,
     /// The request before the key was written into its body or its query.
     unwritten: Option<Arc<Frozen>>,
     key: Option<KeyInUse>,
-    overrides: Overrides,
+    /// Boxed, for most operations have none.
+    overrides: Option<Box<Overrides>>,
     past: Arc<Past>,
 }
 
@@ -51,10 +52,10 @@ impl IdempotentRequest {
     pub(crate) fn new(client: Client, frozen: Result<Frozen, Fault>, wanted: Wanted) -> Self {
         let mut new = Self {
             key: None,
-            frozen: frozen.map(Arc::new),
+            frozen: frozen.map(Arc::new).map_err(Box::new),
             refused: None,
             unwritten: None,
-            overrides: Overrides::default(),
+            overrides: None,
             past: Arc::new(Past::default()),
             client,
         };
@@ -64,23 +65,35 @@ impl IdempotentRequest {
     }
 
     fn settle(&mut self, wanted: Wanted) {
-        let contract = self.overrides.contract.as_ref();
-        let contract = contract.unwrap_or(self.client.contract());
+        let contract = self.effective_contract().clone();
+        let contract = &contract;
         if contract.key_header().is_none() {
             self.unwritten = self.frozen.as_ref().ok().map(Arc::clone);
         }
         let settled = match &mut self.frozen {
             Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
-            Err(fault) => Err(fault.clone().of(wanted.asked())),
+            Err(fault) => Err(Fault::clone(fault).of(wanted.asked())),
         };
         match settled {
             Ok(key) => self.key = key,
             Err(fault) => {
                 self.key = fault.key().cloned();
-                let refused = std::mem::replace(&mut self.frozen, Err(fault));
+                let refused = std::mem::replace(&mut self.frozen, Err(Box::new(fault)));
                 self.refused = refused.ok().map(|frozen| (frozen, wanted));
             }
         }
+    }
+
+    fn overrides(&mut self) -> &mut Overrides {
+        self.overrides.get_or_insert_default()
+    }
+
+    fn effective_contract(&self) -> &Contract {
+        let own = self
+            .overrides
+            .as_ref()
+            .and_then(|own| own.contract.as_ref());
+        own.unwrap_or(self.client.contract())
     }
 
     /// The operation's key. It does not change. [`None`] on a safe method.
@@ -91,20 +104,20 @@ impl IdempotentRequest {
 
     /// Another policy for this operation. Its connect timeout does not count: that is the client's.
     pub fn policy(mut self, policy: RetryPolicy) -> Self {
-        self.overrides.policy = Some(policy);
+        self.overrides().policy = Some(policy);
         self
     }
 
     /// Another deadline for each `send` of this operation.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.overrides.deadline = Some(deadline);
+        self.overrides().deadline = Some(deadline);
         self
     }
 
     /// Another contract for this operation. The key stays; it is taken out of where it was written and written the way this contract
     /// says. Only where this contract takes nothing but UUIDs of version 7 a drawn key that was not sent yet becomes one of those.
     pub fn contract(mut self, contract: Contract) -> Self {
-        let before = self.overrides.contract.replace(contract.clone());
+        let before = self.overrides().contract.replace(contract.clone());
         let unwritten = self.unwritten.take();
         let wanted = match (self.refused.take(), &mut self.frozen) {
             (Some((frozen, wanted)), _) => {
@@ -141,7 +154,7 @@ impl IdempotentRequest {
     /// Hands the answer out at its head instead of reading it inside the attempt. An answer that is lost in its body is then not
     /// retried. Of an error the beginning is read all the same, since it says what the error means.
     pub fn stream_answer(mut self) -> Self {
-        self.overrides.stream_answer = true;
+        self.overrides().stream_answer = true;
         self
     }
 
@@ -152,8 +165,7 @@ impl IdempotentRequest {
     /// The error that [`send`](Self::send) would give before sending, or
     /// [`ErrorKind::RequestBody`](crate::ErrorKind::RequestBody) for a body that is a stream.
     pub fn to_pending(&self) -> Result<Pending, Error> {
-        let contract = self.overrides.contract.as_ref();
-        let contract = contract.unwrap_or(self.client.contract());
+        let contract = self.effective_contract();
         match &self.frozen {
             Ok(frozen) => Pending::of(frozen, self.key.as_ref(), &self.past, contract),
             Err(fault) => Err(fault.to_error()),
@@ -172,10 +184,12 @@ impl IdempotentRequest {
         let overrides = self.overrides.clone();
         let past = Arc::clone(&self.past);
         async move {
-            match frozen {
-                Ok(frozen) => client.execute(frozen, key, overrides, past).await,
-                Err(fault) => Err(fault.to_error_after(&past)),
-            }
+            let frozen = match &frozen {
+                Ok(frozen) => frozen,
+                Err(fault) => return Err(fault.to_error()),
+            };
+            let overrides = overrides.as_deref().unwrap_or(&Overrides::NONE);
+            client.execute(frozen, key.as_ref(), overrides, &past).await
         }
     }
 }

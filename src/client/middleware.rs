@@ -172,7 +172,7 @@ impl Middleware for IdempotencyMiddleware {
                 overrides,
                 &course.past,
                 &mut chain,
-                (course.began, course.log()),
+                (course.began, &course.log()),
             )
             .await;
         course.set_log(match &result {

@@ -330,6 +330,16 @@ pub(crate) struct Overrides {
     pub(crate) stream_answer: bool,
 }
 
+impl Overrides {
+    /// Nothing beyond the client's settings.
+    pub(crate) const NONE: Self = Self {
+        policy: None,
+        contract: None,
+        deadline: None,
+        stream_answer: false,
+    };
+}
+
 /// An operation on its way through a middleware chain, in the caller's extensions.
 ///
 /// It comes there before the first call, and copies of the request share it: they are the same operation, with the same key and

@@ -141,18 +141,24 @@ impl RequestBuilder {
     /// # Errors
     ///
     /// [`Error`], whose [`effect`](Error::effect) says what is certain. Without a key any answer is `Ok`, as in reqwest.
-    pub async fn send(self) -> Result<Response, Error> {
+    pub fn send(self) -> impl Future<Output = Result<Response, Error>> + Send + 'static {
         let client = self.client.clone();
-        let mut frozen = match self.into_request() {
-            Ok(request) => client.freeze(request),
-            Err(fault) => return Err(fault.to_error()),
-        };
-        let key = settle(client.contract(), &mut frozen, Wanted::Own)
-            .map_err(|fault| fault.to_error())?;
-        let past = Arc::new(Past::default());
-        client
-            .execute(Arc::new(frozen), key, Overrides::default(), past)
-            .await
+        let settled = self.into_request().and_then(|request| {
+            let mut frozen = client.freeze(request);
+            let key = settle(client.contract(), &mut frozen, Wanted::Own)?;
+            Ok((Arc::new(frozen), key))
+        });
+        let settled = settled.map_err(Box::new);
+        async move {
+            let (frozen, key) = match &settled {
+                Ok(settled) => settled,
+                Err(fault) => return Err(fault.to_error()),
+            };
+            let past = Arc::new(Past::default());
+            client
+                .execute(frozen, key.as_ref(), &Overrides::NONE, &past)
+                .await
+        }
     }
 
     pub(crate) fn into_request(self) -> Result<reqwest::Request, Fault> {
