@@ -271,16 +271,16 @@ impl Wire {
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Before the write: whoever has read the bytes may look at the count.
+        let count = bytes.len() as u64;
+        self.meter.written.fetch_add(count, Ordering::SeqCst);
         self.stream.write_all(bytes).await?;
         self.stream.flush().await?;
         // To a client that has closed already the write succeeds, and what comes back is a reset.
-        if let Some(error) = self.stream.take_error()? {
-            return Err(error);
+        match self.stream.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(()),
         }
-        self.meter
-            .written
-            .fetch_add(bytes.len() as u64, Ordering::SeqCst);
-        Ok(())
     }
 
     /// Resolves when the other side has closed. What it sends meanwhile stays unread.

@@ -113,8 +113,8 @@ async fn copy(
         if read == 0 {
             break;
         }
-        to.write_all(&buffer[..read]).await?;
         count.fetch_add(read as u64, Ordering::SeqCst);
+        to.write_all(&buffer[..read]).await?;
         left -= read as u64;
     }
     Ok(())

@@ -226,7 +226,7 @@ async fn a_proxy_refuses_connections_for_a_while() {
     in_a_row(|| async {
         let server = real().await;
         let proxy = FaultProxy::to(server.address())
-            .faults([RefuseConnections(Duration::from_millis(100)), Pass])
+            .faults([RefuseConnections(Duration::from_millis(300)), Pass])
             .start()
             .unwrap();
         let policy = RetryPolicy::immediate(500)

@@ -485,3 +485,14 @@ async fn an_answer_without_a_body_can_be_cut_too() {
     assert_eq!(came.header("content-length"), Some("1"));
     assert_eq!(attempt(&server).send().header("content-length"), Some("0"));
 }
+
+#[test]
+fn the_kits_values_can_cross_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<ContractServer>();
+    shared::<idempotency::testing::FaultProxy>();
+    shared::<idempotency::testing::Arrival>();
+    shared::<idempotency::testing::ClientReport>();
+    shared::<idempotency::testing::Probe>();
+    shared::<idempotency::testing::ProbeReport>();
+}
