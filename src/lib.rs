@@ -82,6 +82,7 @@
 //! | `http2` | yes | HTTP/2; refused streams and GOAWAY are told apart, so that they can be retried without a key |
 //! | `native-tls` | no | TLS by the platform's library, which hides why a handshake failed: it is retried, within the limits. Unused where `rustls` is on, unless you ask reqwest for it |
 //! | `multipart` | no | `RequestBuilder::multipart` |
+//! | `testing` | no | the test kit: a server that keeps the contract and judges its client, faults on the wire, a probe for servers |
 //! | `server` | no | the other side of the contract: a layer for axum, and a store in memory |
 //! | `postgres` | no | the server's store on PostgreSQL, and one transaction for the work and its record |
 //! | `backoff` | no | accepts values of the unmaintained `backoff` crate (RUSTSEC-2025-0012) |
@@ -93,7 +94,6 @@
 //!   brought back.
 //! - **No storage.** A [`Pending`] can be serialized; where to keep it is yours to decide.
 //! - **No background work.** Nothing happens while nobody polls the future of `send`.
-//! - **No check of one key on two requests.** Whoever brings keys along keeps them apart; the server may notice ([`ErrorKind::Mismatch`]).
 //! - No hedged requests, no circuit breaker, no rate limiter, no blocking client.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -18,7 +18,7 @@ use std::sync::{Mutex, OnceLock};
 const KEEPER: &str = r#"
 trap '' INT
 cd /
-dir=$(mktemp -d /tmp/idempotency-postgres.XXXXXX) || exit 1
+dir=$(mktemp -d -t idempotency-postgres.XXXXXX) || exit 1
 trap 'pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"' EXIT
 start() {
     pg_ctl -D "$dir/data" -l "$dir/log" -w -t 60 \
