@@ -15,7 +15,9 @@
 //! token pays on its own account, and without a key nothing is paid at all.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -47,7 +49,10 @@ pub(crate) fn service(store: impl Store) -> Router {
     let events =
         IdempotencyLayer::new(store, Scope::global()).key_from(KeyFrom::json_pointer("/id"));
     Router::new()
-        .route("/payments", post(create_payment).layer(payments))
+        .route(
+            "/payments",
+            post(create_payment).layer(payments).get(count_payments),
+        )
         .route("/payments/{id}", get(read_payment))
         .route("/webhooks/provider", post(provider_event).layer(events))
         .with_state(Payments::default())
@@ -56,15 +61,33 @@ pub(crate) fn service(store: impl Store) -> Router {
 async fn create_payment(
     State(payments): State<Payments>,
     Json(payment): Json<Payment>,
-) -> impl IntoResponse {
+) -> Result<impl IntoResponse, impl IntoResponse> {
+    charge(payment.amount).await?;
     let mut payments = payments.lock().expect("no handler panics");
     payments.push(payment.clone());
     let location = format!("/payments/{}", payments.len() - 1);
-    (
-        StatusCode::CREATED,
-        [(header::LOCATION, location)],
-        Json(payment),
-    )
+    let headers = [(header::LOCATION, location)];
+    Ok::<_, (StatusCode, String)>((StatusCode::CREATED, headers, Json(payment)))
+}
+
+/// The bank behind the service takes its time, and fails above a million, before it has done anything. So its failure may
+/// free the key, which is what a 5xx does unless the layer is told otherwise.
+async fn charge(amount: u64) -> Result<(), (StatusCode, String)> {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    match amount {
+        0..=1_000_000 => Ok(()),
+        _ => Err((
+            StatusCode::BAD_GATEWAY,
+            format!("call {call} to the bank failed"),
+        )),
+    }
+}
+
+async fn count_payments(State(payments): State<Payments>) -> Json<Value> {
+    let count = payments.lock().expect("no handler panics").len();
+    Json(json!({ "count": count }))
 }
 
 /// The resource, as it is now; the replayed answer to its creation is as it was then.

@@ -9,11 +9,11 @@ mod payments_chain;
 mod payments_server;
 
 use axum::Router;
+use http::{HeaderValue, header};
+use idempotency::testing::{Check, Grade, ProbeReport, probe};
 use tokio::net::TcpListener;
 
-use super::bed::{Bed, on_both_stores};
-
-on_both_stores!(the_payments_server_does_what_it_says);
+use super::bed::Bed;
 
 async fn serve(router: Router) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -22,9 +22,49 @@ async fn serve(router: Router) -> String {
     format!("http://{address}")
 }
 
+/// What the probe finds, row by row.
+async fn probed(url: &str) -> ProbeReport {
+    let payments = format!("{url}/payments");
+    probe(&payments)
+        .header(
+            header::AUTHORIZATION,
+            HeaderValue::from_static("Bearer alice"),
+        )
+        .other_caller(
+            header::AUTHORIZATION,
+            HeaderValue::from_static("Bearer bob"),
+        )
+        .failing_body(r#"{"amount":1000001,"note":"probe {n}"}"#)
+        .witness(&payments, "/count")
+        .run()
+        .await
+        .unwrap()
+}
+
 async fn the_payments_server_does_what_it_says(bed: Bed) {
     let url = serve(payments_server::service(bed.store.clone())).await;
     payments_server::show(&url).await.unwrap();
+
+    let report = probed(&url).await;
+    assert!(report.is_safe(), "{report}");
+    for (check, grade, seen) in [(Check::First, Grade::Good, "201")] {
+        let row = report.row(check).unwrap();
+        assert_eq!((row.grade, &*row.seen), (grade, seen), "{report}");
+    }
+    assert!(report.proposal.fits.contains(&"generic"), "{report}");
+}
+
+#[tokio::test]
+async fn the_payments_server_does_what_it_says_in_memory() {
+    the_payments_server_does_what_it_says(Bed::memory()).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn the_payments_server_does_what_it_says_on_postgresql() {
+    if let Some(bed) = Bed::postgres().await {
+        the_payments_server_does_what_it_says(bed).await;
+    }
 }
 
 #[cfg(feature = "postgres")]
