@@ -117,7 +117,10 @@ const TARGETS: [(&str, f64); 3] = [
 pub fn check() -> ExitCode {
     let server = Server::start();
     let bare = cost("reqwest", "/ok", &server);
-    println!("reqwest: {:.0} instructions an operation", bare.instructions);
+    println!(
+        "reqwest: {:.0} instructions an operation",
+        bare.instructions
+    );
     let mut passed = true;
     for (name, target) in TARGETS {
         let ours = cost(name, "/ok", &server);
@@ -126,7 +129,9 @@ pub fn check() -> ExitCode {
         let within = ratio <= target * 1.03;
         passed &= within;
         let verdict = if within { "within" } else { "PAST" };
-        println!("{name}: {ratio:.3} x, {verdict} the target of {target} x and 3 %; {more:+.1} allocations");
+        println!(
+            "{name}: {ratio:.3} x, {verdict} the target of {target} x and 3 %; {more:+.1} allocations"
+        );
     }
     if passed {
         ExitCode::SUCCESS

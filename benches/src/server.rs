@@ -56,7 +56,7 @@ static TURN: AtomicU64 = AtomicU64::new(0);
 fn answer(head: &[u8]) -> Vec<u8> {
     let path = head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
     match path {
-        b"/flaky" if TURN.fetch_add(1, Relaxed) % 2 == 0 => {
+        b"/flaky" if TURN.fetch_add(1, Relaxed).is_multiple_of(2) => {
             reply("503 Service Unavailable", b"busy")
         }
         b"/down" => reply("503 Service Unavailable", b"busy"),
