@@ -12,6 +12,7 @@ use super::error::{Error, ErrorKind, Source};
 use super::guard::OperationGuard;
 use super::http_client::Client;
 use super::middleware::IdempotencyMiddleware;
+use super::operation::key_for_all;
 use super::redirect::redirect_policy;
 use crate::contract::{Contract, KeySource};
 use crate::retry::RetryPolicy;
@@ -147,15 +148,8 @@ impl ClientBuilder {
     /// [`ErrorKind::Key`] when the default headers hold the contract's key header: one key would serve every operation.
     /// [`ErrorKind::Builder`] when reqwest refuses its settings, TLS above all.
     pub fn build(self) -> Result<Client, Error> {
-        if let Some(name) = self.engine.contract.key_header()
-            && self.default_headers.contains_key(name)
-        {
-            return Err(Error::local(
-                ErrorKind::Key,
-                format!(
-                    "the default headers hold `{name}`: a key belongs to one operation, so it cannot be on every request"
-                ),
-            ));
+        if let Some(message) = key_for_all(&self.engine.contract, &self.default_headers) {
+            return Err(Error::local(ErrorKind::Key, message));
         }
         let http = self
             .reqwest

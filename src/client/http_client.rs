@@ -149,6 +149,10 @@ impl Client {
         &self.0.http
     }
 
+    pub(crate) fn default_headers(&self) -> &HeaderMap {
+        &self.0.default_headers
+    }
+
     /// Fixes a request: from here on it does not change.
     pub(crate) fn freeze(&self, request: reqwest::Request) -> Frozen {
         let mut frozen = Frozen::new(request);

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::frozen::Frozen;
 use super::http_client::Client;
-use super::operation::{Fault, KeyInUse, Overrides, Wanted, settle};
+use super::operation::{Fault, KeyInUse, Overrides, Wanted, key_for_all, settle};
 use super::past::Past;
 use super::pending::Pending;
 use super::response::Response;
@@ -70,7 +70,11 @@ impl IdempotentRequest {
         if contract.key_header().is_none() {
             self.unwritten = self.frozen.as_ref().ok().map(Arc::clone);
         }
+        let for_all = key_for_all(contract, self.client.default_headers());
         let settled = match &mut self.frozen {
+            Ok(_) if let Some(message) = for_all => {
+                Err(Fault::new(ErrorKind::Key, message).of(wanted.asked()))
+            }
             Ok(frozen) => settle(contract, Arc::make_mut(frozen), wanted.clone()),
             Err(fault) => Err(Fault::clone(fault).of(wanted.asked())),
         };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use tokio::time::Instant;
 
@@ -291,6 +291,16 @@ fn is_written(contract: &Contract, key: &IdempotencyKey, present: &IdempotencyKe
         || contract
             .key_text(key)
             .is_ok_and(|text| text == present.as_str())
+}
+
+/// Why these default headers will not do under a contract: the key of one operation would be on all of them.
+pub(crate) fn key_for_all(contract: &Contract, default_headers: &HeaderMap) -> Option<String> {
+    let name = contract.key_header()?;
+    default_headers.contains_key(name).then(|| {
+        format!(
+            "the default headers hold `{name}`: a key belongs to one operation, so it cannot be on every request"
+        )
+    })
 }
 
 fn header_key(contract: &Contract, frozen: &Frozen) -> Result<Option<IdempotencyKey>, Fault> {

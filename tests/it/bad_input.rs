@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Method};
 use idempotency::{
-    Client, ClientBuilder, Effect, Error, ErrorKind, IdempotencyKey, Pending, RetryPolicy,
+    Client, ClientBuilder, Contract, Effect, Error, ErrorKind, IdempotencyKey, Pending, RetryPolicy,
 };
 use serde_json::{Value, json};
 
@@ -325,6 +325,25 @@ fn a_client_refuses_a_key_among_its_default_headers() {
         error.to_string(),
         "the default headers hold `idempotency-key`: a key belongs to one operation, so it cannot be on every request; the operation was not executed"
     );
+}
+
+/// B08: so would one that only the operation's own contract reads as a key.
+#[tokio::test(start_paused = true)]
+async fn an_operation_refuses_a_key_among_the_default_headers() {
+    let server = ScriptedServer::new([]);
+    let mut headers = HeaderMap::new();
+    headers.insert("X-Order-Key", HeaderValue::from_static("k-1"));
+    let client = builder().default_headers(headers).build().unwrap();
+    let contract = Contract::builder("shop").header("X-Order-Key").build();
+    let request = client.post(server.url("/orders")).body("x").idempotent();
+    let error = request.contract(contract.unwrap()).send().await;
+    let error = error.unwrap_err();
+    assert_refused(&error, ErrorKind::Key);
+    assert_eq!(
+        error.to_string(),
+        "the default headers hold `x-order-key`: a key belongs to one operation, so it cannot be on every request; the operation was not executed"
+    );
+    assert_eq!(server.connections(), 0);
 }
 
 #[test]
