@@ -7,6 +7,7 @@
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -16,7 +17,8 @@ use std::sync::{Mutex, OnceLock};
 ///
 /// Without `fsync` only a crash of the machine loses data, and no test crashes the machine.
 const KEEPER: &str = r#"
-trap '' INT
+trap '' INT HUP PIPE
+trap 'exit 1' TERM
 cd /
 dir=$(mktemp -d -t idempotency-postgres.XXXXXX) || exit 1
 trap 'pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"' EXIT
@@ -136,6 +138,8 @@ impl Keeper {
         };
         let spawned = command
             .env("PATH", path)
+            // A signal to the tests' group must not end the keeper before it has cleaned up.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();

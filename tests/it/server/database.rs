@@ -25,7 +25,11 @@ impl Database {
             return None;
         }
         let start = tokio::task::spawn_blocking(cluster::shared_url);
-        Some(Self::fresh_at(&start.await.unwrap()).await)
+        match start.await {
+            Ok(url) => Some(Self::fresh_at(&url).await),
+            // It has said what is missing.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     }
 
     /// A new schema in that database.
