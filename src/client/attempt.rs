@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::classify;
 use super::error::Source;
-use super::execute::Job;
 use super::guard::Seal;
+use super::job::Job;
 use super::past::Flight;
 use super::redirect::{HOPS, Hops};
 use super::response::Response;

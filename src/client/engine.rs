@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
 use super::error::{Error, ErrorKind};
-use super::execute::{Job, Run, execute};
+use super::execute::{Run, execute};
 use super::frozen::Frozen;
+use super::job::Job;
 use super::operation::{Fault, KeyInUse, Overrides, Rolls, protection};
 use super::past::Past;
 use super::report::Attempt;

@@ -12,6 +12,7 @@ mod frozen;
 mod guard;
 mod http_client;
 mod idempotent;
+mod job;
 mod middleware;
 mod operation;
 mod past;

@@ -1,0 +1,102 @@
+//! An operation as the loop sees it, and what follows from its settings alone.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::Request;
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::error::Effect;
+use super::frozen::{AttemptBody, Frozen};
+use super::operation::{KeyInUse, Rolls};
+use super::past::Past;
+use super::witness::Unmarked;
+use crate::contract::{Contract, IdempotencyKey};
+use crate::retry::{Origin, Protection, RetryPolicy};
+
+/// An operation as the loop sees it.
+pub(crate) struct Job<'a> {
+    pub(crate) frozen: &'a Arc<Frozen>,
+    pub(crate) key: Option<&'a KeyInUse>,
+    pub(crate) protection: Protection,
+    pub(crate) contract: &'a Contract,
+    pub(crate) policy: &'a RetryPolicy,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) stream_answer: bool,
+    pub(crate) past: &'a Past,
+    pub(crate) rolls: &'a Rolls,
+    pub(crate) unmarked: &'a Unmarked,
+    /// Whether there are middlewares between the loop and the wire, which may not change the operation.
+    pub(crate) sealed: bool,
+    /// Whether the client is known to carry this crate's redirect policy.
+    pub(crate) trusted: bool,
+    /// When the operation began: now, or earlier where a middleware before ours calls a second time.
+    pub(crate) began: Instant,
+    pub(crate) span: &'a Span,
+}
+
+impl Job<'_> {
+    pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
+        self.key.map(|key| &key.key)
+    }
+
+    /// What is certain when there is no answer.
+    pub(crate) fn effect(&self) -> Effect {
+        self.past.effect(self.protection)
+    }
+
+    pub(crate) fn deadline_at(&self) -> Option<Instant> {
+        self.began.checked_add(self.deadline?)
+    }
+
+    /// When the next attempt has to be over.
+    pub(crate) fn attempt_ends(&self, began: Instant) -> Option<Instant> {
+        let own = began.checked_add(self.policy.attempt_timeout());
+        match (own, self.deadline_at()) {
+            (Some(own), Some(deadline)) => Some(own.min(deadline)),
+            (own, deadline) => own.or(deadline),
+        }
+    }
+
+    pub(crate) fn key_window(&self) -> Option<Duration> {
+        self.key.and_then(|_| self.contract.window().bound())
+    }
+
+    /// Up to how much of a streamed body is kept. Without protection there is no second attempt to keep it for.
+    pub(crate) fn body_limit(&self) -> Option<usize> {
+        (self.protection != Protection::None).then(|| self.policy.request_buffer())
+    }
+
+    pub(crate) fn request(&self, body: AttemptBody, without_expect: bool) -> Request {
+        let mut request = self.frozen.request(body, without_expect);
+        if self.key.is_some()
+            && let Some(first_sent) = self.past.first_sent()
+        {
+            for (name, value) in self.contract.companion_headers(first_sent) {
+                request.headers_mut().entry(name).or_insert(value);
+            }
+        }
+        request
+    }
+}
+
+/// Whose budget it is.
+pub(crate) fn origin(frozen: &Frozen) -> Origin {
+    let url = &frozen.url;
+    Origin::of(
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default().unwrap_or_default(),
+    )
+}
+
+/// The time since a moment before this process first asked. Budgets are shared between clients, so they count from one moment.
+pub(crate) fn since_epoch(now: Instant) -> Duration {
+    /// Runtimes with a paused clock, as in tests, each have a time of their own. One that lags behind the first must not stand
+    /// still: its budgets would never fill again.
+    const HEAD_START: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    let epoch = *EPOCH.get_or_init(|| now.checked_sub(HEAD_START).unwrap_or(now));
+    now.saturating_duration_since(epoch)
+}
