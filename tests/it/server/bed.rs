@@ -15,6 +15,9 @@ pub(crate) struct Bed {
     pub(crate) lease: Duration,
     /// A lease that a test can live through: of real time where the clock is real.
     pub(crate) short_lease: Duration,
+    /// What the store stands in.
+    #[cfg(feature = "postgres")]
+    _schema: Option<super::database::Database>,
 }
 
 impl Bed {
@@ -25,6 +28,8 @@ impl Bed {
             clock: Arc::new(PausedClock),
             lease: Duration::from_secs(30),
             short_lease: Duration::from_secs(30),
+            #[cfg(feature = "postgres")]
+            _schema: None,
         }
     }
 
@@ -38,6 +43,7 @@ impl Bed {
             store: Arc::new(store),
             lease: Duration::from_secs(30),
             short_lease: Duration::from_millis(1500),
+            _schema: Some(database),
         })
     }
 

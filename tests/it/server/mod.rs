@@ -31,4 +31,5 @@ mod processes;
 mod requests;
 mod store_laws;
 mod sweeping;
+mod types;
 mod webhooks;
