@@ -59,12 +59,15 @@ impl App {
         })
     }
 
-    /// An app whose handler stands at the gate before it creates order 1.
+    /// An app whose handler stands at the gate before it creates order 1. A second run, which ought not to be, is not held.
     pub(crate) fn gated<S: Store>(layer: IdempotencyLayer<S>, gate: &Gate) -> Self {
-        let gate = gate.clone();
+        let (gate, orders) = (gate.clone(), Arc::new(AtomicU32::new(0)));
         Self::new(layer, move || async move {
-            gate.pass().await;
-            order(1)
+            let number = orders.fetch_add(1, Ordering::SeqCst) + 1;
+            if number == 1 {
+                gate.pass().await;
+            }
+            order(number)
         })
     }
 

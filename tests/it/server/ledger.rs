@@ -8,6 +8,7 @@ use sqlx::PgPool;
 
 use super::app::{App, Ask};
 use super::database::Database;
+use crate::support::Gate;
 
 /// Entries are not unique: a duplicate is to be seen and not prevented.
 const LEDGER: &str = "CREATE TABLE ledger (operation text NOT NULL, run integer NOT NULL)";
@@ -24,6 +25,18 @@ pub(crate) async fn prepare(pool: &PgPool) -> PostgresStore {
 pub(crate) async fn enter(operation: Operation, mut tx: Tx, Json(status): Json<u16>) -> StatusCode {
     entry(&mut tx, &operation).await.unwrap();
     StatusCode::from_u16(status).unwrap()
+}
+
+/// An app that stands at the gate before it enters.
+pub(crate) fn gated(layer: IdempotencyLayer<PostgresStore>, gate: &Gate) -> App {
+    let gate = gate.clone();
+    App::new(
+        layer,
+        move |operation: Operation, tx: Tx, status: Json<u16>| async move {
+            gate.pass().await;
+            enter(operation, tx, status).await
+        },
+    )
 }
 
 pub(crate) async fn entry(

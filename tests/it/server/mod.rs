@@ -17,6 +17,8 @@ mod keys;
 mod leases;
 #[cfg(feature = "postgres")]
 mod ledger;
+#[cfg(feature = "postgres")]
+mod lent_transactions;
 mod observed;
 mod one_run;
 #[cfg(feature = "postgres")]
@@ -31,5 +33,7 @@ mod processes;
 mod requests;
 mod store_laws;
 mod sweeping;
+#[cfg(feature = "postgres")]
+mod transaction_rivals;
 mod types;
 mod webhooks;
