@@ -1,11 +1,11 @@
 //! A service on which payments happen once: axum, one protected route, and a webhook receiver.
 //!
 //! ```text
-//! cargo run --example payments_server --features server            # shows what it promises, and ends
-//! cargo run --example payments_server --features server -- serve   # listens on 127.0.0.1:3000, or on LISTEN
+//! cargo run --example payments_server            # shows what it promises, and ends
+//! cargo run --example payments_server -- serve   # listens on 127.0.0.1:3000, or on LISTEN
 //! ```
 //!
-//! Keys and answers are kept in memory, or in the PostgreSQL at `DATABASE_URL` (with `--features postgres`). With curl:
+//! Keys and answers are kept in memory, or in the PostgreSQL at `DATABASE_URL`. With curl:
 //!
 //! ```text
 //! curl -i localhost:3000/payments -H 'authorization: Bearer alice' -H 'idempotency-key: k-1' --json '{"amount":100}'
