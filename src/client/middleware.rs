@@ -145,7 +145,12 @@ impl Middleware for IdempotencyMiddleware {
         let overrides = &operation.overrides;
         let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
         let mut frozen = Frozen::new(request);
-        let settled = settle(contract, &mut frozen, operation.wanted(contract)).and_then(|key| {
+        let settled = settle(
+            contract,
+            &mut frozen,
+            operation.wanted(contract, &self.engine.keys),
+        )
+        .and_then(|key| {
             ticket
                 .call(&frozen, key.is_some())
                 .map(|course| (key, course))
@@ -188,7 +193,7 @@ impl Middleware for IdempotencyMiddleware {
 
 /// Keys a request of [`reqwest_middleware`] whose client has the [`IdempotencyMiddleware`].
 pub trait RequestBuilderExt: sealed::Sealed {
-    /// Makes it an operation: draws its key, once.
+    /// Makes it an operation, with a key that the middleware draws, once, from its source. A copy of the request has the same.
     ///
     /// The middleware has to be there: without it nothing is keyed and nothing protected.
     #[must_use]
@@ -206,17 +211,17 @@ mod sealed {
 
 impl RequestBuilderExt for reqwest_middleware::RequestBuilder {
     fn idempotent(self) -> Self {
-        with(self, Wanted::Drawn(IdempotencyKey::random()))
+        with(self, None)
     }
 
     fn idempotent_with(self, key: IdempotencyKey) -> Self {
-        with(self, Wanted::Given(key))
+        with(self, Some(Wanted::Given(key)))
     }
 }
 
 fn with(
     builder: reqwest_middleware::RequestBuilder,
-    wanted: Wanted,
+    wanted: Option<Wanted>,
 ) -> reqwest_middleware::RequestBuilder {
     builder.with_extension(Ticket::new(
         wanted,

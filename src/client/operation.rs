@@ -364,7 +364,8 @@ pub(crate) struct Ticket {
 
 #[derive(Debug)]
 pub(crate) struct TicketInner {
-    wanted: Wanted,
+    /// [`None`] is a new key from the source of the middleware that meets the ticket first.
+    wanted: Option<Wanted>,
     pub(crate) overrides: Overrides,
     pub(crate) past: Arc<Past>,
     /// The request to which the key belongs.
@@ -374,18 +375,27 @@ pub(crate) struct TicketInner {
 }
 
 impl TicketInner {
-    pub(crate) fn wanted(&self, contract: &Contract) -> Wanted {
+    pub(crate) fn wanted(&self, contract: &Contract, keys: &KeySource) -> Wanted {
         self.shaped
-            .get_or_init(|| self.wanted.clone().shaped(contract))
+            .get_or_init(|| {
+                let wanted = self.wanted.clone();
+                wanted
+                    .unwrap_or_else(|| Wanted::draw(keys))
+                    .shaped(contract)
+            })
             .clone()
     }
 }
 
 impl Ticket {
-    pub(crate) fn new(wanted: Wanted, overrides: Overrides, past: Arc<Past>) -> Self {
+    pub(crate) fn new(
+        wanted: impl Into<Option<Wanted>>,
+        overrides: Overrides,
+        past: Arc<Past>,
+    ) -> Self {
         Self {
             operation: Arc::new(TicketInner {
-                wanted,
+                wanted: wanted.into(),
                 overrides,
                 past,
                 owner: OnceLock::new(),

@@ -238,3 +238,21 @@ async fn a_copied_request_knows_what_became_of_the_first() {
     assert!(report.followed_unknown());
     server.assert_one_operation(2);
 }
+
+/// B01: the key comes from the middleware's source, and copies of a request are the same operation.
+#[tokio::test(start_paused = true)]
+async fn a_key_comes_from_the_middlewares_source_once_for_all_copies() {
+    let source = KeySource::seeded(7);
+    let expected = KeySource::seeded(7).draw().to_string();
+    let client = stack().with(ours(2).key_source(source)).build();
+    let server = ScriptedServer::new([
+        Step::reply(503, &[], ""),
+        Step::reply(201, &[], ""),
+        Step::reply(201, &[], ""),
+    ]);
+    let request = client.post(server.url("/orders")).body("x").idempotent();
+    let copy = request.try_clone().unwrap();
+    request.send().await.unwrap();
+    copy.send().await.unwrap();
+    assert_eq!(server.assert_one_operation(3), expected);
+}
