@@ -1,22 +1,25 @@
 //! One attempt: a frozen request in, facts out.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use reqwest::Request;
-use tokio::time::Instant;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep_until};
 
 use super::classify;
 use super::error::Source;
+use super::frozen::{AttemptBody, Frozen};
 use super::guard::Seal;
 use super::job::Job;
 use super::past::Flight;
-use super::redirect::{HOPS, Hops};
+use super::redirect::Hops;
 use super::response::Response;
+use super::ticket::FrozenRef;
 use crate::contract::Meaning;
 use crate::retry::{Answer, Assessment, Failure, Outcome, Verdict, assess};
 
@@ -25,18 +28,21 @@ const DRAIN: usize = 64 * 1024;
 /// For how long: a dead server's error page is not worth the wait for it.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// What sending comes to: the head of an answer, or what the transport or a middleware says.
-pub(crate) type Sent = Result<reqwest::Response, reqwest_middleware::Error>;
+/// What sending comes to: an answer of which the head is there, or what the transport or a middleware says.
+pub(crate) type Sent = Result<Response, reqwest_middleware::Error>;
 
 /// Where an attempt's request goes: straight to reqwest, or down the rest of a middleware chain.
 pub(crate) trait Transport: Send {
-    /// Whether there are middlewares on the way.
-    const HAS_MIDDLEWARES: bool;
+    /// The request that middlewares on the way may not change, where there are any.
+    fn seal(&self) -> Option<FrozenRef>;
+
+    /// The next attempt's request.
+    fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request;
 
     /// Sends one request and returns at the head of its answer.
     ///
     /// The request is handed on at once, not by the future: that would carry it, through every layer, for the whole attempt.
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send;
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin;
 }
 
 /// How an attempt ended.
@@ -48,137 +54,219 @@ pub(crate) struct End {
     pub(crate) source: Option<Source>,
 }
 
-/// Waits for the answer of a request that is being sent and reads it, both before `ends`.
-pub(crate) async fn attempt(
-    job: &Job<'_>,
-    sending: impl Future<Output = Sent>,
-    expected_continue: bool,
-    flight: &Flight<'_>,
+/// An attempt under way.
+pub(crate) struct UnderWay<'a, F> {
+    job: &'a Job<'a>,
+    sending: F,
+    hops: Option<Hops>,
+    flight: Flight<'a>,
+    began: Instant,
     ends: Option<Instant>,
-) -> End {
-    let (sent, hops) = {
-        let seal = job
-            .sealed
-            .then(|| Seal::new(job.frozen, job.key.and_then(|_| job.contract.key_header())));
-        let hops = Hops::new(&job.frozen.method, job.past, seal);
-        let mut sending = pin!(HOPS.scope(hops, sending));
-        let sent = until(ends, sending.as_mut()).await;
-        (sent, sending.as_mut().take_value().unwrap_or_default())
-    };
-    let fail = |failure, direct, source| End::failed(job, failure, direct, source);
-    let response = match sent {
-        None => return fail(Failure::Timeout, false, None),
-        Some(Err(reqwest_middleware::Error::Reqwest(error))) => {
-            let failure = classify::sending(&error, &job.frozen.url);
-            // The server's verdict on our own certificate can come after the request went out.
-            let direct = job.trusted
-                && hops.is_direct_failure(failure)
-                && (failure != Failure::Certificate || error.is_connect());
-            return fail(failure, direct, Some(Source::transport(error)));
-        }
-        Some(Err(error)) if hops.was_stopped() => {
-            return fail(
-                Failure::Altered,
-                job.trusted,
-                Some(Source::middleware(error)),
-            );
-        }
-        Some(Err(error)) => {
-            return fail(Failure::Middleware, false, Some(Source::middleware(error)));
-        }
-        Some(Ok(response)) if job.key.is_some() && is_unasked_switch(job, response.status()) => {
-            return fail(Failure::Malformed, false, None);
-        }
-        Some(Ok(response)) => Response::new(response),
-    };
-    let sent = SentAs {
-        expected_continue,
-        direct: job.trusted && hops.is_direct(),
-    };
-    take(job, flight, response, sent, ends).await
+    expects_continue: bool,
+    /// Whether its body can be sent again.
+    repeatable: bool,
 }
 
-/// RFC 9110, section 15.2.2: 101 is for a client that asked for it. No server has answered an operation with it.
-fn is_unasked_switch(job: &Job<'_>, status: StatusCode) -> bool {
-    status == StatusCode::SWITCHING_PROTOCOLS && !job.frozen.headers.contains_key(UPGRADE)
-}
-
-/// What has to be known of a request to read its answer.
+/// What is left of an attempt that is over.
 #[derive(Clone, Copy)]
-struct SentAs {
-    expected_continue: bool,
-    direct: bool,
+pub(crate) struct Landed {
+    pub(crate) began: Instant,
+    pub(crate) repeatable: bool,
+    /// Whether another attempt of the same operation had ended unknown, or was under way.
+    pub(crate) unknown_before: bool,
+    /// Whether another attempt of the same operation may have been processed.
+    pub(crate) processed_before: bool,
 }
 
-/// Reads as much of an answer as its meaning needs, and all of it (up to the buffer) where it is the operation's answer.
-async fn take(
-    job: &Job<'_>,
-    flight: &Flight<'_>,
-    mut response: Response,
-    sent: SentAs,
-    ends: Option<Instant>,
-) -> End {
-    let status = response.status();
-    let keyed = job.key.is_some() && !is_stream(&response);
-    let buffered = keyed && !job.stream_answer;
-    let limit = job.policy.response_buffer();
-    if buffered && status.is_success() {
-        let _ = response.reader().read(limit, ends).await;
-    } else if buffered || (keyed && is_error(status)) {
-        // What an error means stands in its body, also where the caller wants a stream or little of it.
-        let ends = if is_impatient(status) {
-            soon(ends)
-        } else {
-            ends
-        };
-        let _ = response.reader().read(DRAIN, ends).await;
+/// Sends the request of an attempt that begins at this moment.
+pub(crate) fn set_out<'a, T: Transport>(
+    job: &'a Job<'a>,
+    transport: &'a mut T,
+    body: AttemptBody,
+    without_expect: bool,
+    began: Instant,
+) -> UnderWay<'a, impl Future<Output = Sent> + Send + Unpin + use<'a, T>> {
+    let repeatable = !matches!(body, AttemptBody::Once(_));
+    let flight = job.past.set_out(job.key(), &job.span, began);
+    let mut request = transport.request(job.frozen, body, without_expect);
+    job.accompany(&mut request);
+    let seal = transport.seal().map(|frozen| {
+        let key_header = job.key.and_then(|_| job.contract().key_header());
+        Seal::new(frozen, key_header)
+    });
+    UnderWay {
+        sending: transport.send(request),
+        hops: Some(Hops::new(&job.frozen.method, job.past, seal)),
+        flight,
+        began,
+        ends: job.attempt_ends(began),
+        expects_continue: job.frozen.expects_continue && !without_expect,
+        repeatable,
+        job,
     }
-    let reading = job
-        .contract
-        .read(status, response.headers(), response.so_far());
-    let mut assessment = assess(
-        job.protection,
-        Outcome::Answer(Answer {
+}
+
+impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
+    /// Waits for the answer and reads it, both before the attempt's time is up.
+    pub(crate) async fn end(&mut self) -> End {
+        let sent = self.exchange().await;
+        match self.head(sent) {
+            Ok(response) => self.take(response).await,
+            Err(end) => end,
+        }
+    }
+
+    /// The attempt is over.
+    pub(crate) fn land(self, end: &End) -> Landed {
+        let landed = Landed {
+            began: self.began,
+            repeatable: self.repeatable,
+            unknown_before: self.flight.unknown_before(),
+            processed_before: self.flight.processed_before(),
+        };
+        self.flight.land(end.assessment.reach);
+        landed
+    }
+
+    /// What sending comes to, unless the time is up before.
+    async fn exchange(&mut self) -> Option<Sent> {
+        let mut timer = pin!(None);
+        poll_fn(|context| {
+            let sending = Pin::new(&mut self.sending);
+            let sent = Hops::enter(&mut self.hops, || sending.poll(context));
+            if let (Poll::Pending, Some(ends)) = (&sent, self.ends) {
+                if timer.is_none() {
+                    timer.set(Some(unconstrained(sleep_until(ends))));
+                }
+                if let Some(timer) = timer.as_mut().as_pin_mut() {
+                    ready!(timer.poll(context));
+                    return Poll::Ready(None);
+                }
+            }
+            sent.map(Some)
+        })
+        .await
+    }
+
+    /// The answer, if one came whose body can be read; else how the attempt ended without.
+    fn head(&self, sent: Option<Sent>) -> Result<Response, End> {
+        let job = self.job;
+        let fail = |failure, direct, source| Err(End::failed(job, failure, direct, source));
+        let hops = self.hops.as_ref();
+        match sent {
+            None => fail(Failure::Timeout, false, None),
+            Some(Err(reqwest_middleware::Error::Reqwest(error))) => {
+                let failure = classify::sending(&error, &job.frozen.url);
+                // The server's verdict on our own certificate can come after the request went out.
+                let direct = job.engine.trusted
+                    && hops.is_some_and(|hops| hops.is_direct_failure(failure))
+                    && (failure != Failure::Certificate || error.is_connect());
+                fail(failure, direct, Some(Source::transport(error)))
+            }
+            Some(Err(error)) if hops.is_some_and(Hops::was_stopped) => {
+                let source = Some(Source::middleware(error));
+                fail(Failure::Altered, job.engine.trusted, source)
+            }
+            Some(Err(error)) => {
+                let source = Some(Source::middleware(error));
+                fail(Failure::Middleware, false, source)
+            }
+            Some(Ok(response))
+                if job.key.is_some() && is_unasked_switch(job, response.status()) =>
+            {
+                fail(Failure::Malformed, false, None)
+            }
+            Some(Ok(response)) => Ok(response),
+        }
+    }
+
+    /// Reads as much of an answer as its meaning needs, and all of it (up to the buffer) where it is the operation's answer.
+    async fn take(&mut self, mut response: Response) -> End {
+        let job = self.job;
+        let status = response.status();
+        let keyed = job.key.is_some() && !is_stream(&response);
+        let buffered = keyed && !job.overrides.stream_answer;
+        if buffered && status.is_success() {
+            let limit = job.policy().response_buffer();
+            let _ = response.reader().read(limit, self.ends).await;
+        } else if buffered || (keyed && is_error(status)) {
+            // What an error means stands in its body, also where the caller wants a stream or little of it.
+            let _ = response
+                .reader()
+                .read(DRAIN, self.time_for_error(status))
+                .await;
+        }
+        let mut assessment = self.assess(&mut response);
+        if !buffered && matches!(assessment.verdict, Verdict::Retry { .. }) {
+            // A little of it, so that the connection can serve the next attempt. Whether that works does not matter.
+            let _ = response.reader().read(DRAIN, soon(self.ends)).await;
+        }
+        if buffered && assessment.verdict == Verdict::Done {
+            // In all the time that there is: so far it may have had the short time of an error page only.
+            let limit = job.policy().response_buffer();
+            if let Err(lost) = response.reader().read(limit, self.ends).await {
+                // The answer is definite, but it did not come through: with the key the server can say it again.
+                let source = response.reader().source();
+                let outcome = Outcome::Failure {
+                    failure: lost,
+                    direct: false,
+                };
+                assessment = assess(job.protection, outcome, self.flight.unknown_before());
+                return End {
+                    assessment,
+                    status: Some(status),
+                    failure: Some(lost),
+                    answer: None,
+                    source,
+                };
+            }
+        }
+        End {
+            assessment,
+            status: Some(status),
+            failure: None,
+            answer: Some(response),
+            source: None,
+        }
+    }
+
+    /// What the answer comes to, as far as it was read.
+    fn assess(&self, response: &mut Response) -> Assessment {
+        let job = self.job;
+        let status = response.status();
+        let reading = job
+            .contract()
+            .read(status, response.headers(), response.so_far());
+        let direct = job.engine.trusted && self.hops.as_ref().is_some_and(Hops::is_direct);
+        let answer = Answer {
             status,
             meaning: reading.meaning,
             marker: reading.marker,
             should_retry: reading.should_retry,
-            conflict_is_final: job.contract.conflict_is_final(),
-            expected_continue: sent.expected_continue,
-            direct: sent.direct,
-        }),
-        flight.unknown_before(),
-    );
-    if !buffered && matches!(assessment.verdict, Verdict::Retry { .. }) {
-        // A little of it, so that the connection can serve the next attempt. Whether that works does not matter.
-        let _ = response.reader().read(DRAIN, soon(ends)).await;
-    }
-    let mut failure = None;
-    let mut source = None;
-    if buffered
-        && is_final(assessment.verdict)
-        // In all the time that there is: so far it may have had the short time of an error page only.
-        && let Err(lost) = response.reader().read(limit, ends).await
-    {
-        // The answer is definite, but it did not come through: with the key the server can say it again.
-        failure = Some(lost);
-        source = response.reader().source();
-        let outcome = Outcome::Failure {
-            failure: lost,
-            direct: false,
+            conflict_is_final: job.contract().conflict_is_final(),
+            expected_continue: self.expects_continue,
+            direct,
         };
-        assessment = assess(job.protection, outcome, flight.unknown_before());
+        response.take_note_of(reading);
+        assess(
+            job.protection,
+            Outcome::Answer(answer),
+            self.flight.unknown_before(),
+        )
     }
-    End {
-        assessment,
-        status: Some(status),
-        failure,
-        answer: failure.is_none().then(|| {
-            response.take_note_of(reading);
-            response
-        }),
-        source,
+
+    fn time_for_error(&self, status: StatusCode) -> Option<Instant> {
+        if is_impatient(status) {
+            soon(self.ends)
+        } else {
+            self.ends
+        }
     }
+}
+
+/// RFC 9110, section 15.2.2: 101 is for a client that asked for it. No server has answered an operation with it.
+fn is_unasked_switch(job: &Job<'_>, status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS && !job.frozen.headers.contains(&UPGRADE)
 }
 
 fn is_error(status: StatusCode) -> bool {
@@ -193,10 +281,6 @@ fn is_impatient(status: StatusCode) -> bool {
 fn soon(ends: Option<Instant>) -> Option<Instant> {
     let soon = Instant::now() + DRAIN_TIME;
     Some(ends.map_or(soon, |ends| ends.min(soon)))
-}
-
-fn is_final(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Done)
 }
 
 impl End {
@@ -236,16 +320,4 @@ fn is_stream(response: &Response) -> bool {
             .get(CONTENT_TYPE)
             .and_then(|value| value.as_bytes().get(..EVENTS.len()))
             .is_some_and(|start| start.eq_ignore_ascii_case(EVENTS))
-}
-
-/// The output of a future, unless it takes longer than that.
-pub(crate) async fn until<F: Future>(ends: Option<Instant>, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    // Most often it is there already; then there is no need for a timer.
-    let now = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
-    match (now, ends) {
-        (Poll::Ready(output), _) => Some(output),
-        (Poll::Pending, Some(ends)) => tokio::time::timeout_at(ends, future).await.ok(),
-        (Poll::Pending, None) => Some(future.await),
-    }
 }

@@ -12,8 +12,8 @@ use super::error::{Error, ErrorKind, Source};
 use super::guard::OperationGuard;
 use super::http_client::Client;
 use super::middleware::IdempotencyMiddleware;
-use super::operation::key_for_all;
 use super::redirect::redirect_policy;
+use super::settle::key_for_all;
 use crate::contract::{Contract, KeySource};
 use crate::retry::RetryPolicy;
 

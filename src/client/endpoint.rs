@@ -1,11 +1,14 @@
 //! A place to which many operations go.
 
 use std::fmt;
+use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::Request;
+use http::{HeaderName, HeaderValue};
+use reqwest::Url;
 
 use super::error::{Error, ErrorKind, Source};
+use super::frozen::{Frozen, Target};
+use super::headers::Headers;
 use super::http_client::Client;
 use super::request::RequestBuilder;
 
@@ -29,17 +32,17 @@ use super::request::RequestBuilder;
 pub struct Endpoint {
     client: Client,
     method: http::Method,
-    url: reqwest::Url,
-    headers: HeaderMap,
+    url: Arc<Url>,
+    headers: Headers,
 }
 
 impl Endpoint {
-    pub(crate) fn new(client: Client, request: Request) -> Self {
+    pub(crate) fn new(client: Client, request: &Frozen) -> Self {
         Self {
             client,
-            method: request.method().clone(),
-            url: request.url().clone(),
-            headers: request.headers().clone(),
+            method: request.method.clone(),
+            url: Arc::new(Url::clone(&request.url)),
+            headers: request.headers.clone(),
         }
     }
 
@@ -62,16 +65,15 @@ impl Endpoint {
         let name = HeaderName::try_from(name).map_err(|error| bad("name", error.into()))?;
         let value = HeaderValue::try_from(value)
             .map_err(|error| bad(&format!("value for `{name}`"), error.into()))?;
-        self.headers.insert(name, value);
+        self.headers.set(&name, value);
         Ok(self)
     }
 
     /// Starts a request to this place.
     pub fn request(&self) -> RequestBuilder {
-        let mut request = Request::new(self.method.clone(), self.url.clone());
-        *request.headers_mut() = self.headers.clone();
-        let inner = reqwest::RequestBuilder::from_parts(self.client.http().clone(), request);
-        RequestBuilder::new(self.client.clone(), Ok(inner))
+        let url = Target::Prepared(Arc::clone(&self.url));
+        let frozen = Frozen::begin(self.method.clone(), url, self.headers.clone());
+        RequestBuilder::new(self.client.clone(), Ok(frozen))
     }
 }
 
@@ -82,7 +84,14 @@ impl fmt::Debug for Endpoint {
             .field("method", &self.method)
             .field("host", &self.url.host_str())
             .field("path", &self.url.path())
-            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field(
+                "headers",
+                &self
+                    .headers
+                    .iter()
+                    .map(|(name, _)| name)
+                    .collect::<Vec<_>>(),
+            )
             .finish_non_exhaustive()
     }
 }

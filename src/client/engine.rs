@@ -1,7 +1,8 @@
 //! What a client and a middleware have in common: the settings, and the way into the loop.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use reqwest::Request;
 use reqwest_middleware::Next;
@@ -9,14 +10,18 @@ use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
 use super::error::{Error, ErrorKind};
-use super::execute::{Run, execute};
-use super::frozen::Frozen;
+use super::execute::Run;
+use super::fault::Fault;
+use super::frozen::{AttemptBody, Frozen};
 use super::job::Job;
-use super::operation::{Fault, KeyInUse, Overrides, Rolls, protection};
+use super::operation::Overrides;
 use super::past::Past;
-use super::report::Attempt;
+use super::report::Log;
 use super::response::Response;
 use super::reuse::UsedKeys;
+use super::rolls::Rolls;
+use super::settle::{KeyInUse, protection};
+use super::ticket::{FrozenRef, Ticket};
 use super::trace;
 use super::witness::Unmarked;
 use crate::contract::{Contract, KeySource};
@@ -37,49 +42,40 @@ pub(crate) struct Engine {
     pub(crate) unmarked: Arc<Unmarked>,
 }
 
-impl Engine {
-    pub(crate) async fn run<T: Transport>(
-        &self,
-        frozen: &Arc<Frozen>,
-        key: Option<&KeyInUse>,
-        overrides: &Overrides,
-        past: &Past,
-        transport: &mut T,
-        (began, log): (Instant, &[Attempt]),
-    ) -> Result<Response, Error> {
-        use tracing::Instrument as _;
+/// One call for an operation.
+pub(crate) struct Call<'a> {
+    pub(crate) frozen: &'a Frozen,
+    pub(crate) key: Option<&'a KeyInUse>,
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) past: &'a Past,
+    /// When it began: now, or earlier where a middleware before ours calls a second time.
+    pub(crate) began: Instant,
+    pub(crate) now: Instant,
+    /// The attempts that went before.
+    pub(crate) log: Log,
+}
 
-        if let Some(key) = key
+impl Engine {
+    /// The loop for a call, before its first attempt.
+    pub(crate) fn run<'a>(&'a self, call: Call<'a>) -> Result<Run<'a>, Error> {
+        if let Some(key) = call.key
             && !key.drawn
             && !self.reuse_allowed
-            && !self.used.admit(&key.key, frozen)
+            && !self.used.admit(&key.key, call.frozen)
         {
             return Err(reused(key));
         }
-        let policy = overrides.policy.as_ref().unwrap_or(&self.policy);
-        let span = trace::operation(frozen, key.map(|key| &key.key));
         let job = Job {
-            frozen,
-            key,
-            protection: protection(&frozen.method, key),
-            contract: overrides.contract.as_ref().unwrap_or(&self.contract),
-            policy,
-            deadline: overrides.deadline.or(policy.deadline()),
-            stream_answer: overrides.stream_answer,
-            past,
-            rolls: &self.rolls,
-            unmarked: &self.unmarked,
-            sealed: T::HAS_MIDDLEWARES,
-            trusted: self.trusted,
-            began,
-            span: &span,
+            engine: self,
+            frozen: call.frozen,
+            key: call.key,
+            overrides: call.overrides,
+            past: call.past,
+            protection: protection(&call.frozen.method, call.key),
+            began: call.began,
+            span: trace::operation(call.frozen, call.key.map(|key| &key.key)),
         };
-        let mut run = Run::new(&job, log);
-        let run = pin!(execute(&mut run, transport));
-        if span.is_disabled() {
-            return run.await;
-        }
-        run.instrument(span.clone()).await
+        Ok(Run::new(job, call.log, call.now))
     }
 }
 
@@ -98,28 +94,106 @@ fn reused(key: &KeyInUse) -> Error {
 pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
 
 impl Transport for Direct<'_> {
-    const HAS_MIDDLEWARES: bool = false;
+    fn seal(&self) -> Option<FrozenRef> {
+        None
+    }
 
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
-        let answer = self.0.execute(request);
-        async move { Ok(answer.await?) }
+    fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request {
+        frozen.request(body, without_expect)
+    }
+
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
+        Straight(self.0.execute(request))
+    }
+}
+
+/// What waits for reqwest.
+struct Straight<F>(F);
+
+impl<F> Future for Straight<F>
+where
+    F: Future<Output = Result<reqwest::Response, reqwest::Error>> + Unpin,
+{
+    type Output = Sent;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Sent> {
+        // Boxed here, once: it goes through many hands.
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
+            Ok(response) => Ok(Response::new(response)),
+            Err(error) => Err(reqwest_middleware::Error::Reqwest(error)),
+        })
     }
 }
 
 /// Down the rest of a middleware chain.
 pub(crate) struct Chain<'a, 'e> {
     pub(crate) next: Next<'a>,
-    /// The caller's extensions, as they were before the first attempt.
-    pub(crate) pristine: http::Extensions,
+    pub(crate) frozen: FrozenRef,
+    /// The request as it came, for the first attempt.
+    pub(crate) first: Option<Request>,
+    pub(crate) pristine: Pristine,
     /// Where the last attempt's extensions go.
     pub(crate) extensions: &'e mut http::Extensions,
 }
 
-impl Transport for Chain<'_, '_> {
-    const HAS_MIDDLEWARES: bool = true;
+/// The caller's extensions, as they were before the first attempt.
+pub(crate) enum Pristine {
+    /// Nothing but the ticket, and not used yet.
+    Untouched(Ticket),
+    Ticket(Ticket),
+    All(http::Extensions),
+}
 
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send {
-        *self.extensions = self.pristine.clone();
-        self.next.clone().run(request, self.extensions)
+impl Transport for Chain<'_, '_> {
+    fn seal(&self) -> Option<FrozenRef> {
+        Some(self.frozen.clone())
+    }
+
+    fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request {
+        match self.first.take() {
+            Some(request) => request,
+            None => frozen.request(body, without_expect),
+        }
+    }
+
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
+        self.pristine.lay_out(self.extensions);
+        Chained(self.next.clone().run(request, self.extensions))
+    }
+}
+
+/// What waits for the rest of a chain.
+struct Chained<F>(F);
+
+impl<F> Future for Chained<F>
+where
+    F: Future<Output = reqwest_middleware::Result<reqwest::Response>> + Unpin,
+{
+    type Output = Sent;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Sent> {
+        Pin::new(&mut self.0).poll(context).map_ok(Response::new)
+    }
+}
+
+impl Pristine {
+    pub(crate) fn of(extensions: &http::Extensions, ticket: Ticket) -> Self {
+        if extensions.len() == 1 {
+            Self::Untouched(ticket)
+        } else {
+            Self::All(extensions.clone())
+        }
+    }
+
+    /// Gives an attempt what the caller gave.
+    fn lay_out(&mut self, extensions: &mut http::Extensions) {
+        match self {
+            Self::Untouched(ticket) => *self = Self::Ticket(ticket.clone()),
+            Self::Ticket(ticket) => {
+                extensions.clear();
+                extensions.insert(ticket.clone());
+            }
+            Self::All(pristine) => extensions.clone_from(pristine),
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
-use super::attempt::{End, Transport, attempt};
+use super::attempt::{End, Landed, Transport, set_out};
 use super::error::{Effect, Error, ErrorKind, What};
-use super::frozen::{AttemptBody, FrozenBody};
+use super::frozen::AttemptBody;
 use super::job::{Job, origin, since_epoch};
 use super::report::{Attempt, Log, Report};
 use super::response::{Meta, Response};
@@ -17,61 +18,6 @@ use crate::retry::{
     Decision, Delays, Failure, Protection, Reach, Situation, StoppedBy, Verdict, decide,
 };
 
-/// Sends the operation until there is an answer or a limit.
-pub(crate) async fn execute(
-    run: &mut Run<'_>,
-    transport: &mut impl Transport,
-) -> Result<Response, Error> {
-    let job = run.job;
-    run.refuse_forgotten_key()?;
-    run.refuse_late_call()?;
-    // A second call by a middleware before ours is the same operation.
-    let is_first_call = run.log.is_empty();
-    if let Some(budget) = job.policy.budget().filter(|_| is_first_call) {
-        budget.deposit(origin(job.frozen), since_epoch(job.began));
-    }
-    loop {
-        let body = run.body().await?;
-        run.refuse_contradicted_length(&body)?;
-        let repeatable = !matches!(body, AttemptBody::Once(_));
-        let began = Instant::now();
-        let flight = job.past.set_out(job.key(), job.span, began);
-        let request = job.request(body, run.without_expect);
-        let expects = job.frozen.expects_continue && !run.without_expect;
-        let sending = transport.send(request);
-        let ends = job.attempt_ends(began);
-        // Boxed, so that it is gone while the operation sleeps.
-        let end = Box::pin(attempt(job, sending, expects, &flight, ends)).await;
-        let before = Before {
-            unknown: flight.unknown_before(),
-            processed: flight.processed_before(),
-        };
-        flight.land(end.assessment.reach);
-        let decided = Instant::now();
-        let times = (began, decided);
-        let delay = match run.conclude(end, times, repeatable, before) {
-            Next::Return(result) => return result,
-            Next::Wait(delay) => delay,
-        };
-        // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
-        if delay.is_zero() {
-            // A timer would round it up to its next tick.
-            continue;
-        }
-        match decided.checked_add(delay) {
-            Some(end) => tokio::time::sleep_until(end).await,
-            None => tokio::time::sleep(delay).await,
-        }
-    }
-}
-
-/// What other attempts of the operation had come to when this one ended.
-#[derive(Clone, Copy)]
-struct Before {
-    unknown: bool,
-    processed: bool,
-}
-
 enum Next {
     Return(Result<Response, Error>),
     Wait(Duration),
@@ -79,8 +25,10 @@ enum Next {
 
 /// The loop's memory.
 pub(crate) struct Run<'a> {
-    job: &'a Job<'a>,
+    job: Job<'a>,
     log: Log,
+    /// When the call began.
+    now: Instant,
     attempts: u32,
     polls: u32,
     /// Whether the attempt under way asks after an operation in progress.
@@ -93,7 +41,7 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// `log` has the attempts that went before.
-    pub(crate) fn new(job: &'a Job<'a>, log: &[Attempt]) -> Self {
+    pub(crate) fn new(job: Job<'a>, log: Log, now: Instant) -> Self {
         let count = |poll| {
             let counted = log.iter().filter(|attempt| attempt.poll == poll).count();
             u32::try_from(counted).unwrap_or(u32::MAX)
@@ -104,12 +52,71 @@ impl<'a> Run<'a> {
             // What went before counts: else a middleware before ours that retries would multiply the attempts.
             attempts: count(false),
             polls: count(true),
-            log: log.into(),
+            log,
+            now,
             polling: false,
             in_progress_since: None,
             delays: None,
             without_expect: false,
         }
+    }
+
+    /// Sends the operation until there is an answer or a limit.
+    pub(crate) async fn execute(
+        &mut self,
+        transport: &mut impl Transport,
+    ) -> Result<Response, Error> {
+        if self.job.span.is_disabled() {
+            return self.repeat(transport).await;
+        }
+        let span = self.job.span.clone();
+        // Boxed: who does not trace need not carry the room for it.
+        Box::pin(self.repeat(transport)).instrument(span).await
+    }
+
+    async fn repeat(&mut self, transport: &mut impl Transport) -> Result<Response, Error> {
+        self.begin()?;
+        let mut now = self.now;
+        loop {
+            let body = match self.job.frozen.body.at_hand() {
+                Some(body) => body,
+                None => {
+                    let body = Box::pin(self.read_body()).await?;
+                    now = Instant::now();
+                    body
+                }
+            };
+            let mut attempt = set_out(&self.job, transport, body, self.without_expect, now);
+            let end = attempt.end().await;
+            let landed = attempt.land(&end);
+            let decided = Instant::now();
+            let delay = match self.conclude(end, landed, decided) {
+                Next::Return(result) => return result,
+                Next::Wait(delay) => delay,
+            };
+            // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
+            if !delay.is_zero() {
+                // A timer would round no wait up to its next tick.
+                match decided.checked_add(delay) {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => tokio::time::sleep(delay).await,
+                }
+            }
+            now = Instant::now();
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        self.refuse_forgotten_key()?;
+        // A second call by a middleware before ours is the same operation.
+        if !self.log.is_empty() {
+            return self.refuse_late_call();
+        }
+        let job = &self.job;
+        if let Some(budget) = job.policy().budget() {
+            budget.deposit(origin(job.frozen), since_epoch(job.began));
+        }
+        Ok(())
     }
 
     /// A key that the server may have forgotten protects from nothing: a repeat could be a second execution.
@@ -119,20 +126,9 @@ impl<'a> Run<'a> {
                 let message = format!(
                     "the key was first sent {:?} ago and `{}` remembers keys for {window:?}: look the operation up instead",
                     self.key_age,
-                    self.job.contract.name(),
+                    self.job.contract().name(),
                 );
                 Err(self.error(ErrorKind::Key, What::Message(message), StoppedBy::KeyWindow))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The length of a streamed body is known once it is buffered, before anything was sent.
-    fn refuse_contradicted_length(&self, body: &AttemptBody) -> Result<(), Error> {
-        match (body, &self.job.frozen.body) {
-            (AttemptBody::Bytes(bytes), FrozenBody::Stream(_)) => {
-                let checked = self.job.frozen.check_length(bytes.len());
-                checked.map_err(|fault| fault.of(self.job.key.cloned()).to_error())
             }
             _ => Ok(()),
         }
@@ -141,35 +137,38 @@ impl<'a> Run<'a> {
     /// A middleware before ours may take its time before it calls again. Without time for an answer nothing is sent.
     fn refuse_late_call(&mut self) -> Result<(), Error> {
         match self.job.deadline_at() {
-            Some(deadline) if !self.log.is_empty() && Instant::now() >= deadline => Err(self
-                .error(
-                    ErrorKind::Timeout,
-                    What::Message(
-                        "the deadline passed before the operation was sent again".to_owned(),
-                    ),
-                    StoppedBy::Deadline,
-                )),
+            Some(deadline) if self.now >= deadline => Err(self.error(
+                ErrorKind::Timeout,
+                What::Message("the deadline passed before the operation was sent again".to_owned()),
+                StoppedBy::Deadline,
+            )),
             _ => Ok(()),
         }
     }
 
-    async fn body(&mut self) -> Result<AttemptBody, Error> {
-        let body = &self.job.frozen.body;
-        let read = body.next(self.job.body_limit(), self.job.deadline_at());
-        read.await.map_err(|fault| {
+    /// The next attempt's body out of the caller's stream. Its length is known once it is buffered, before anything was sent.
+    async fn read_body(&mut self) -> Result<AttemptBody, Error> {
+        let frozen = self.job.frozen;
+        let read = frozen
+            .body
+            .next(self.job.body_limit(), self.job.deadline_at());
+        let body = read.await.map_err(|fault| {
             let report = self.closing_report(fault.stopped_by());
             fault.into_error(self.job.effect(), report)
-        })
+        })?;
+        if let AttemptBody::Bytes(bytes) = &body {
+            let checked = frozen.check_length(bytes.len());
+            checked.map_err(|fault| fault.of(self.job.key.cloned()).to_error())?;
+        }
+        Ok(body)
     }
 
-    fn conclude(
-        &mut self,
-        mut end: End,
-        (began, decided): (Instant, Instant),
-        repeatable: bool,
-        before: Before,
-    ) -> Next {
-        let began = began.saturating_duration_since(self.job.began);
+    fn conclude(&mut self, mut end: End, landed: Landed, decided: Instant) -> Next {
+        let began = if landed.began == self.job.began {
+            Duration::ZERO
+        } else {
+            landed.began.saturating_duration_since(self.job.began)
+        };
         let elapsed = decided.saturating_duration_since(self.job.began);
         let verdict = end.assessment.verdict;
         if !self.polling {
@@ -181,7 +180,7 @@ impl<'a> Run<'a> {
         let hint = self.hint(&end);
         let decision = match verdict {
             Verdict::Done => Decision::Finish,
-            _ => self.decide(&end, elapsed, hint, repeatable),
+            _ => self.decide(&end, elapsed, hint, landed.repeatable),
         };
         let stopped_by = match decision {
             Decision::GiveUp(limit) => Some(limit),
@@ -217,7 +216,7 @@ impl<'a> Run<'a> {
                 }
                 Next::Wait(delay)
             }
-            Decision::Finish => Next::Return(self.finish(end, None, hint, before)),
+            Decision::Finish => Next::Return(self.finish(end, None, hint, landed)),
             Decision::GiveUp(limit) => {
                 let is_the_answer = matches!(
                     verdict,
@@ -230,10 +229,10 @@ impl<'a> Run<'a> {
                     }
                 );
                 Next::Return(if is_the_answer && end.answer.is_some() {
-                    self.finish(end, Some(limit), hint, before)
+                    self.finish(end, Some(limit), hint, landed)
                 } else {
                     let answer = end.answer.take();
-                    Err(self.give_up(end, answer, limit, hint, before))
+                    Err(self.give_up(end, answer, limit, hint, landed))
                 })
             }
         }
@@ -246,28 +245,28 @@ impl<'a> Run<'a> {
         hint: Option<Duration>,
         repeatable: bool,
     ) -> Decision {
-        let job = self.job;
-        let backoff = job.policy.backoff();
+        let job = &self.job;
+        let backoff = job.policy().backoff();
         let retries = matches!(end.assessment.verdict, Verdict::Retry { .. });
         let situation = Situation {
             attempts: self.attempts,
             polls: self.polls,
             elapsed,
             in_progress_since: self.in_progress_since,
-            deadline: job.deadline,
+            deadline: job.deadline(),
             key_age: self.key_age,
             key_window: job.key_window(),
             repeatable,
             hint,
             roll: if retries {
-                job.rolls.next(backoff.seed())
+                job.engine.rolls.next(backoff.seed())
             } else {
                 0
             },
         };
         let delays = self.delays.get_or_insert_with(|| backoff.delays());
-        decide(job.policy, &situation, end.assessment, delays, || {
-            job.policy.budget().is_none_or(|budget| {
+        decide(job.policy(), &situation, end.assessment, delays, || {
+            job.policy().budget().is_none_or(|budget| {
                 budget.withdraw(origin(job.frozen), since_epoch(Instant::now()))
             })
         })
@@ -279,7 +278,7 @@ impl<'a> Run<'a> {
             return None;
         }
         let headers = end.answer.as_ref()?.headers();
-        let hint = self.job.contract.wait_hint(headers)?;
+        let hint = self.job.contract().wait_hint(headers)?;
         Some(hint.delay(SystemTime::now()))
     }
 
@@ -288,7 +287,7 @@ impl<'a> Run<'a> {
         end: End,
         stopped_by: Option<StoppedBy>,
         hint: Option<Duration>,
-        before: Before,
+        landed: Landed,
     ) -> Result<Response, Error> {
         let reach = end.assessment.reach;
         let meaning = end.meaning();
@@ -305,13 +304,13 @@ impl<'a> Run<'a> {
             Reach::Answered => Effect::Answered,
             _ => self.job.effect(),
         };
-        let echo_mismatch = self.witness(&answer, meaning, before);
+        let echo_mismatch = self.witness(&answer, meaning, landed);
         let replay = if echo_mismatch {
             Replay::Unknown
         } else {
-            self.replay(&answer, meaning, before)
+            self.replay(&answer, meaning, landed)
         };
-        let mut report = self.report(replay, stopped_by, hint, before);
+        let mut report = self.report(replay, stopped_by, hint, landed.unknown_before);
         report.echo_mismatch = echo_mismatch;
         Ok(self.response(answer, report, effect, meaning))
     }
@@ -322,7 +321,7 @@ impl<'a> Run<'a> {
         answer: Option<Response>,
         limit: StoppedBy,
         hint: Option<Duration>,
-        before: Before,
+        landed: Landed,
     ) -> Error {
         let effect = self.job.effect();
         let (kind, what) = match (end.failure, end.status) {
@@ -337,7 +336,7 @@ impl<'a> Run<'a> {
             Some(answer) => answer.reading().marker,
             None => Replay::Unknown,
         };
-        let report = self.report(replay, Some(limit), hint, before);
+        let report = self.report(replay, Some(limit), hint, landed.unknown_before);
         let response =
             answer.map(|answer| self.response(answer, report.clone(), effect, Meaning::Plain));
         Error::new(kind, effect, what)
@@ -347,19 +346,20 @@ impl<'a> Run<'a> {
     }
 
     /// Looks whether the server keeps to what its contract says of echoes and markers. Returns whether it echoed another key.
-    fn witness(&self, answer: &Response, meaning: Meaning, before: Before) -> bool {
-        let (job, headers) = (self.job, answer.headers());
+    fn witness(&self, answer: &Response, meaning: Meaning, landed: Landed) -> bool {
+        let (job, headers) = (&self.job, answer.headers());
         let Some(key) = job.key() else {
             return false;
         };
-        if job.contract.marks_replays() && meaning == Meaning::Plain {
+        if job.contract().marks_replays() && meaning == Meaning::Plain {
             let url = &job.frozen.url;
             let marked = answer.reading().marker != Replay::Unknown;
             let host = url.host_str().unwrap_or_default();
-            job.unmarked
-                .note(origin(job.frozen), host, marked, before.unknown);
+            job.engine
+                .unmarked
+                .note(origin(job.frozen), host, marked, landed.unknown_before);
         }
-        let mismatch = echoes_another_key(job.contract, key, headers);
+        let mismatch = echoes_another_key(job.contract(), key, headers);
         if mismatch {
             trace::echo_mismatch(key);
         }
@@ -367,10 +367,12 @@ impl<'a> Run<'a> {
     }
 
     /// Never a guess: what the server says; else "fresh" where nothing else can have been processed.
-    fn replay(&self, answer: &Response, meaning: Meaning, before: Before) -> Replay {
+    fn replay(&self, answer: &Response, meaning: Meaning, landed: Landed) -> Replay {
         match answer.reading().marker {
             Replay::Unknown if meaning == Meaning::AlreadyDone => Replay::Replayed,
-            Replay::Unknown if self.job.protection == Protection::DrawnKey && !before.processed => {
+            Replay::Unknown
+                if self.job.protection == Protection::DrawnKey && !landed.processed_before =>
+            {
                 Replay::Fresh
             }
             said => said,
@@ -382,14 +384,14 @@ impl<'a> Run<'a> {
         replay: Replay,
         stopped_by: Option<StoppedBy>,
         retry_after: Option<Duration>,
-        before: Before,
+        unknown_before: bool,
     ) -> Report {
         Report {
             key: self.job.key().cloned(),
             attempts: std::mem::take(&mut self.log),
             replay,
             followed_unknown: self.job.key.is_some()
-                && before.unknown
+                && unknown_before
                 && replay != Replay::Replayed,
             stopped_by,
             buffered: false,
@@ -400,21 +402,22 @@ impl<'a> Run<'a> {
 
     fn response(
         &self,
-        answer: Response,
+        mut answer: Response,
         mut report: Report,
         effect: Effect,
         meaning: Meaning,
     ) -> Response {
         report.buffered = answer.is_complete();
-        let resource = answer.reading().resource.clone();
-        answer.with_meta(Meta {
+        let resource = answer.take_resource();
+        answer.complete(Meta {
             report,
             effect,
             mismatch: meaning == Meaning::Mismatch,
             already_done: meaning == Meaning::AlreadyDone,
             resource,
-            stall: self.job.policy.stall_timeout(),
-        })
+            stall: self.job.policy().stall_timeout(),
+        });
+        answer
     }
 
     /// An error that no attempt brought.
@@ -424,10 +427,7 @@ impl<'a> Run<'a> {
     }
 
     fn closing_report(&mut self, limit: StoppedBy) -> Report {
-        let before = Before {
-            unknown: self.job.past.is_unknown(),
-            processed: true,
-        };
-        self.report(Replay::Unknown, Some(limit), None, before)
+        let unknown = self.job.past.is_unknown();
+        self.report(Replay::Unknown, Some(limit), None, unknown)
     }
 }

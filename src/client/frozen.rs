@@ -1,5 +1,6 @@
 //! The request of an operation, fixed before its first attempt.
 
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -7,15 +8,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, EXPECT};
-use http::{HeaderMap, HeaderValue, Method, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Request, Url};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use super::attempt::until;
 use super::error::{Effect, Error, ErrorKind, Source, What};
-use super::operation::Fault;
+use super::fault::Fault;
+use super::headers::Headers;
 use super::report::Report;
 use crate::retry::{Failure, StoppedBy};
 
@@ -23,14 +24,54 @@ use crate::retry::{Failure, StoppedBy};
 #[derive(Clone, Debug)]
 pub(crate) struct Frozen {
     pub(crate) method: Method,
-    pub(crate) url: Url,
-    pub(crate) headers: HeaderMap,
+    pub(crate) url: Target,
+    pub(crate) headers: Headers,
     pub(crate) body: FrozenBody,
     /// Whether the caller asked for `100 Continue`.
     pub(crate) expects_continue: bool,
-    version: Version,
+    pub(crate) version: Version,
     /// reqwest's own timeout for one request, set by callers of foreign clients: it holds for each attempt.
     timeout: Option<Duration>,
+}
+
+/// Where it goes: an address of its own, or one that was prepared for many.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Own(Url),
+    Prepared(Arc<Url>),
+}
+
+impl Deref for Target {
+    type Target = Url;
+
+    fn deref(&self) -> &Url {
+        match self {
+            Self::Own(url) => url,
+            Self::Prepared(url) => url,
+        }
+    }
+}
+
+impl Target {
+    /// The address, to be changed for this request alone.
+    pub(crate) fn to_mut(&mut self) -> &mut Url {
+        if let Self::Prepared(url) = self {
+            *self = Self::Own(Url::clone(url));
+        }
+        match self {
+            Self::Own(url) => url,
+            Self::Prepared(url) => Arc::make_mut(url),
+        }
+    }
+}
+
+/// What a look at the headers has shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    /// Whether the key's header is there.
+    pub(crate) key: bool,
+    /// Whether the caller stated the body's length.
+    pub(crate) length: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -107,23 +148,86 @@ impl BodyFault {
 }
 
 impl Frozen {
-    pub(crate) fn new(mut request: Request) -> Self {
-        let body = request.body_mut().take().map_or(FrozenBody::None, freeze);
+    /// A request without a body.
+    #[inline]
+    pub(crate) fn begin(method: Method, url: Target, headers: Headers) -> Self {
         Self {
-            expects_continue: request.headers().contains_key(EXPECT),
-            method: request.method().clone(),
-            version: request.version(),
-            timeout: request.timeout().copied(),
-            headers: std::mem::take(request.headers_mut()),
-            url: request.url().clone(),
-            body,
+            method,
+            url,
+            headers,
+            body: FrozenBody::None,
+            expects_continue: false,
+            version: Version::default(),
+            timeout: None,
         }
     }
 
+    pub(crate) fn new(mut request: Request) -> Self {
+        let url = Target::Own(request.url().clone());
+        let headers = Headers::from(request.headers());
+        let mut frozen = Self::begin(request.method().clone(), url, headers);
+        frozen.version = request.version();
+        frozen.timeout = request.timeout().copied();
+        if let Some(body) = request.body_mut().take() {
+            frozen.set_body(body);
+        }
+        frozen
+    }
+
+    /// Has reqwest's builder make a change to the request.
+    pub(crate) fn change(
+        &mut self,
+        http: reqwest::Client,
+        change: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
+    ) -> Result<(), Fault> {
+        let mut request = Request::new(self.method.clone(), Url::clone(&self.url));
+        *request.headers_mut() = self.headers.to_map();
+        let changed = change(reqwest::RequestBuilder::from_parts(http, request)).build();
+        let mut request = changed.map_err(Fault::builder)?;
+        self.headers = Headers::from(request.headers());
+        if *request.url() != *self.url {
+            *self.url.to_mut() = request.url().clone();
+        }
+        if let Some(body) = request.body_mut().take() {
+            self.set_body(body);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_body(&mut self, body: Body) {
+        self.body = freeze(body);
+    }
+
+    /// Adds the headers of which the request has none of that name.
+    pub(crate) fn add_defaults(&mut self, headers: &HeaderMap) {
+        for name in headers.keys() {
+            if !self.headers.contains(name) {
+                for value in headers.get_all(name) {
+                    self.headers.append(name.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    /// Looks at the headers, once, for all that is to be known of them before the first attempt.
+    pub(crate) fn look(&mut self, key: Option<&HeaderName>) -> Seen {
+        let mut seen = Seen {
+            key: false,
+            length: false,
+        };
+        for (name, _) in self.headers.iter() {
+            seen.key |= Some(name) == key;
+            seen.length |= *name == CONTENT_LENGTH;
+            self.expects_continue |= *name == EXPECT;
+        }
+        seen
+    }
+
     /// The request of one attempt.
+    #[inline]
     pub(crate) fn request(&self, body: AttemptBody, without_expect: bool) -> Request {
-        let mut request = Request::new(self.method.clone(), self.url.clone());
-        *request.headers_mut() = self.headers.clone();
+        let mut request = Request::new(self.method.clone(), Url::clone(&self.url));
+        *request.headers_mut() = self.headers.to_map();
         if without_expect {
             request.headers_mut().remove(EXPECT);
         }
@@ -137,6 +241,17 @@ impl Frozen {
             AttemptBody::Once(body) => Some(body),
         };
         request
+    }
+
+    /// Whether another request is the same operation: what may not change between two calls of it.
+    pub(crate) fn is_same_request(&self, other: &Self) -> bool {
+        let same_body = match (&self.body, &other.body) {
+            // Only the caller knows what is in a stream.
+            (FrozenBody::Stream(_), FrozenBody::Stream(_)) => true,
+            (FrozenBody::Stream(_), _) | (_, FrozenBody::Stream(_)) => false,
+            (one, another) => one.bytes() == another.bytes(),
+        };
+        self.method == other.method && *self.url == *other.url && same_body
     }
 
     /// The length of the body, where it is known before it is read.
@@ -155,7 +270,7 @@ impl Frozen {
             let digits = stated.as_bytes().iter().all(u8::is_ascii_digit);
             digits && stated.to_str().is_ok_and(|text| text.parse() == Ok(length))
         };
-        let mut stated = self.headers.get_all(CONTENT_LENGTH).iter();
+        let mut stated = self.headers.get_all(&CONTENT_LENGTH);
         match stated.find(|stated| !agrees(stated)) {
             None => Ok(()),
             Some(stated) => Err(Fault::new(
@@ -170,6 +285,23 @@ impl Frozen {
 }
 
 impl FrozenBody {
+    /// What is known of it without reading.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::None | Self::Stream(_) => &[],
+        }
+    }
+
+    /// The body for the next attempt, where it need not be read first.
+    pub(crate) fn at_hand(&self) -> Option<AttemptBody> {
+        match self {
+            Self::None => Some(AttemptBody::None),
+            Self::Bytes(bytes) => Some(AttemptBody::Bytes(bytes.clone())),
+            Self::Stream(_) => None,
+        }
+    }
+
     /// The body for the next attempt. A stream is read up to `limit` bytes first, so that there can be a second attempt; with
     /// no limit it is sent as it comes. What was read when the time is up stays for the next time.
     pub(crate) async fn next(
@@ -184,7 +316,12 @@ impl FrozenBody {
                 // Boxed: most bodies are bytes, and need none of the room that this takes.
                 let reading = Box::pin(async {
                     let reading = async { stream.lock().await.next(limit).await };
-                    until(ends, reading).await.unwrap_or(Err(BodyFault::Late))
+                    match ends {
+                        None => reading.await,
+                        Some(ends) => timeout_at(ends, reading)
+                            .await
+                            .unwrap_or(Err(BodyFault::Late)),
+                    }
                 });
                 reading.await
             }
@@ -343,8 +480,10 @@ mod tests {
     fn an_attempt_leaves_out_the_expectation_and_nothing_else() {
         let mut frozen = frozen("amount=100");
         let value = HeaderValue::from_static("100-continue");
-        frozen.headers.insert(EXPECT, value.clone());
-        frozen.headers.insert("x-own", value);
+        frozen.headers.append(EXPECT, value.clone());
+        frozen
+            .headers
+            .append(HeaderName::from_static("x-own"), value);
         let headers = |without| {
             let request = frozen.request(AttemptBody::None, without);
             let names = request.headers().keys();

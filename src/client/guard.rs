@@ -1,15 +1,14 @@
 //! What middlewares may not change between the loop and the wire.
 
-use std::sync::Arc;
-
 use http::{Extensions, HeaderName};
 use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
 
 use super::classify;
 use super::error::{Error, ErrorKind};
-use super::frozen::{Frozen, FrozenBody};
+use super::frozen::FrozenBody;
 use super::redirect::Hops;
+use super::ticket::FrozenRef;
 
 /// Stands behind the middlewares that run once per attempt, and lets no attempt pass that is not the operation any more.
 ///
@@ -72,31 +71,32 @@ impl Middleware for OperationGuard {
 }
 
 /// What every attempt of an operation has to be.
-#[derive(Debug)]
 pub(crate) struct Seal {
-    frozen: Arc<Frozen>,
+    frozen: FrozenRef,
     key_header: Option<HeaderName>,
 }
 
 impl Seal {
-    pub(crate) fn new(frozen: &Arc<Frozen>, key_header: Option<&HeaderName>) -> Self {
+    pub(crate) fn new(frozen: FrozenRef, key_header: Option<&HeaderName>) -> Self {
         Self {
-            frozen: Arc::clone(frozen),
+            frozen,
             key_header: key_header.cloned(),
         }
     }
 
     /// What is different in this request, if it still is the operation's and not one of a middleware's own.
     pub(crate) fn broken_by(&self, request: &Request) -> Option<&'static str> {
-        let frozen = &self.frozen;
+        let frozen = &*self.frozen;
         let same_method = *request.method() == frozen.method;
-        let same_url = *request.url() == frozen.url;
+        let same_url = *request.url() == *frozen.url;
         let same_body = self.same_body(request);
-        let keys = |headers: &http::HeaderMap| match &self.key_header {
-            None => Vec::new(),
-            Some(name) => headers.get_all(name).iter().cloned().collect(),
+        let (key, expected): (Vec<_>, Vec<_>) = match &self.key_header {
+            None => Default::default(),
+            Some(name) => (
+                request.headers().get_all(name).iter().collect(),
+                frozen.headers.get_all(name).collect(),
+            ),
         };
-        let (key, expected) = (keys(request.headers()), keys(&frozen.headers));
         let what = if key != expected {
             "key"
         } else if !same_body {

@@ -1,44 +1,51 @@
 //! An operation as the loop sees it, and what follows from its settings alone.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::Request;
 use tokio::time::Instant;
 use tracing::Span;
 
+use super::engine::Engine;
 use super::error::Effect;
-use super::frozen::{AttemptBody, Frozen};
-use super::operation::{KeyInUse, Rolls};
+use super::frozen::Frozen;
+use super::operation::Overrides;
 use super::past::Past;
-use super::witness::Unmarked;
+use super::settle::KeyInUse;
 use crate::contract::{Contract, IdempotencyKey};
 use crate::retry::{Origin, Protection, RetryPolicy};
 
 /// An operation as the loop sees it.
 pub(crate) struct Job<'a> {
-    pub(crate) frozen: &'a Arc<Frozen>,
+    pub(crate) engine: &'a Engine,
+    pub(crate) frozen: &'a Frozen,
     pub(crate) key: Option<&'a KeyInUse>,
-    pub(crate) protection: Protection,
-    pub(crate) contract: &'a Contract,
-    pub(crate) policy: &'a RetryPolicy,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) stream_answer: bool,
+    pub(crate) overrides: &'a Overrides,
     pub(crate) past: &'a Past,
-    pub(crate) rolls: &'a Rolls,
-    pub(crate) unmarked: &'a Unmarked,
-    /// Whether there are middlewares between the loop and the wire, which may not change the operation.
-    pub(crate) sealed: bool,
-    /// Whether the client is known to carry this crate's redirect policy.
-    pub(crate) trusted: bool,
+    pub(crate) protection: Protection,
     /// When the operation began: now, or earlier where a middleware before ours calls a second time.
     pub(crate) began: Instant,
-    pub(crate) span: &'a Span,
+    pub(crate) span: Span,
 }
 
-impl Job<'_> {
-    pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
+impl<'a> Job<'a> {
+    pub(crate) fn key(&self) -> Option<&'a IdempotencyKey> {
         self.key.map(|key| &key.key)
+    }
+
+    pub(crate) fn contract(&self) -> &'a Contract {
+        let own = self.overrides.contract.as_ref();
+        own.unwrap_or(&self.engine.contract)
+    }
+
+    pub(crate) fn policy(&self) -> &'a RetryPolicy {
+        let own = self.overrides.policy.as_ref();
+        own.unwrap_or(&self.engine.policy)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.overrides.deadline.or(self.policy().deadline())
     }
 
     /// What is certain when there is no answer.
@@ -47,37 +54,41 @@ impl Job<'_> {
     }
 
     pub(crate) fn deadline_at(&self) -> Option<Instant> {
-        self.began.checked_add(self.deadline?)
+        self.began.checked_add(self.deadline()?)
     }
 
     /// When the next attempt has to be over.
     pub(crate) fn attempt_ends(&self, began: Instant) -> Option<Instant> {
-        let own = began.checked_add(self.policy.attempt_timeout());
-        match (own, self.deadline_at()) {
+        let own = self.policy().attempt_timeout();
+        if began == self.began {
+            return began.checked_add(self.deadline().map_or(own, |deadline| own.min(deadline)));
+        }
+        match (began.checked_add(own), self.deadline_at()) {
             (Some(own), Some(deadline)) => Some(own.min(deadline)),
             (own, deadline) => own.or(deadline),
         }
     }
 
     pub(crate) fn key_window(&self) -> Option<Duration> {
-        self.key.and_then(|_| self.contract.window().bound())
+        self.key.and_then(|_| self.contract().window().bound())
     }
 
     /// Up to how much of a streamed body is kept. Without protection there is no second attempt to keep it for.
     pub(crate) fn body_limit(&self) -> Option<usize> {
-        (self.protection != Protection::None).then(|| self.policy.request_buffer())
+        (self.protection != Protection::None).then(|| self.policy().request_buffer())
     }
 
-    pub(crate) fn request(&self, body: AttemptBody, without_expect: bool) -> Request {
-        let mut request = self.frozen.request(body, without_expect);
+    /// Adds the headers that go along with the key, which begin with the first attempt.
+    pub(crate) fn accompany(&self, request: &mut Request) {
+        let contract = self.contract();
         if self.key.is_some()
+            && contract.companions().next().is_some()
             && let Some(first_sent) = self.past.first_sent()
         {
-            for (name, value) in self.contract.companion_headers(first_sent) {
+            for (name, value) in contract.companion_headers(first_sent) {
                 request.headers_mut().entry(name).or_insert(value);
             }
         }
-        request
     }
 }
 

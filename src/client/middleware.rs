@@ -5,12 +5,14 @@ use std::sync::Arc;
 use http::{Extensions, Method};
 use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
+use tokio::time::Instant;
 
-use super::engine::{Chain, Engine};
+use super::engine::{Call, Chain, Engine, Pristine};
+use super::fault::Fault;
 use super::frozen::Frozen;
-use super::operation::{Overrides, Ticket, Wanted, settle};
-use super::past::Past;
 use super::redirect::Hops;
+use super::settle::{KeyInUse, Wanted, settle};
+use super::ticket::{Boarded, Ticket};
 use crate::contract::{Contract, IdempotencyKey, KeySource};
 use crate::retry::RetryPolicy;
 
@@ -120,12 +122,22 @@ impl IdempotencyMiddleware {
         let draw = self.key_all
             && matches!(*request.method(), Method::POST | Method::PATCH)
             && self.engine.contract.honours(request.method());
-        let wanted = if draw {
-            Wanted::draw(&self.engine.keys)
-        } else {
-            Wanted::Own
-        };
-        Ticket::new(wanted, Overrides::default(), Arc::new(Past::default()))
+        Ticket::foreign((!draw).then_some(Wanted::Own))
+    }
+
+    /// Makes a request part of its operation: with the operation's key, in the call that it begins or continues.
+    fn board(
+        &self,
+        ticket: &mut Ticket,
+        mut frozen: Frozen,
+    ) -> Result<(Option<KeyInUse>, Boarded), Fault> {
+        let operation = Arc::clone(&ticket.operation);
+        let own = operation.overrides().contract.as_ref();
+        let contract = own.unwrap_or(&self.engine.contract);
+        let wanted = operation.wanted(contract, &self.engine.keys);
+        let key = settle(contract, &mut frozen, wanted)?.key(wanted.clone());
+        let boarded = ticket.call(frozen, key.is_some())?;
+        Ok((key, boarded))
     }
 }
 
@@ -141,45 +153,36 @@ impl Middleware for IdempotencyMiddleware {
         if Hops::inside(ticket.past()) {
             return next.run(request, extensions).await;
         }
-        let operation = Arc::clone(&ticket.operation);
-        let overrides = &operation.overrides;
-        let contract = overrides.contract.as_ref().unwrap_or(&self.engine.contract);
-        let mut frozen = Frozen::new(request);
-        let settled = settle(
-            contract,
-            &mut frozen,
-            operation.wanted(contract, &self.engine.keys),
-        )
-        .and_then(|key| {
-            ticket
-                .call(&frozen, key.is_some())
-                .map(|course| (key, course))
-        });
-        let (key, course) = match settled {
-            Ok(settled) => settled,
+        let (key, Boarded { course, frozen }) = match self.board(&mut ticket, Frozen::new(request))
+        {
+            Ok(boarded) => boarded,
             Err(fault) => {
-                let error = fault.to_error_after(&operation.past);
+                let error = fault.to_error_after(ticket.operation.past());
                 return error.into_chain(self.transparent);
             }
         };
-        extensions.insert(ticket);
-        let frozen = Arc::new(frozen);
+        let operation = Arc::clone(&ticket.operation);
+        extensions.insert(ticket.clone());
+        let call = Call {
+            frozen: &frozen,
+            key: key.as_ref(),
+            overrides: operation.overrides(),
+            past: course.past(&operation),
+            began: course.began,
+            now: Instant::now(),
+            log: course.log(),
+        };
         let mut chain = Chain {
             next,
-            pristine: extensions.clone(),
+            frozen: frozen.clone(),
+            first: None,
+            pristine: Pristine::of(extensions, ticket),
             extensions,
         };
-        let result = self
-            .engine
-            .run(
-                &frozen,
-                key.as_ref(),
-                overrides,
-                &course.past,
-                &mut chain,
-                (course.began, &course.log()),
-            )
-            .await;
+        let result = match self.engine.run(call) {
+            Ok(mut run) => run.execute(&mut chain).await,
+            Err(error) => Err(error),
+        };
         course.set_log(match &result {
             Ok(response) => response.attempts(),
             Err(error) => error.attempts(),
@@ -223,9 +226,5 @@ fn with(
     builder: reqwest_middleware::RequestBuilder,
     wanted: Option<Wanted>,
 ) -> reqwest_middleware::RequestBuilder {
-    builder.with_extension(Ticket::new(
-        wanted,
-        Overrides::default(),
-        Arc::new(Past::default()),
-    ))
+    builder.with_extension(Ticket::foreign(wanted))
 }

@@ -1,333 +1,147 @@
-//! What makes a request an operation: its key, and what is said of it beyond the request.
+//! An operation: a request, its key, what is said of it beyond the request, and its past.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
-use reqwest::Url;
-use tokio::time::Instant;
-
-use super::carrier::{self, Gap, Spot};
-use super::error::{Error, ErrorKind, Source, What};
-use super::frozen::{Frozen, FrozenBody};
+use super::error::ErrorKind;
+use super::fault::Fault;
+use super::frozen::Frozen;
+use super::http_client::Client;
 use super::past::Past;
-use super::report::{Attempt, Log, Report};
-use crate::contract::{Contract, IdempotencyKey, KeySource, read_key};
-use crate::retry::{Protection, RetryPolicy};
+use super::settle::{KeyInUse, Wanted, key_for_all, settle};
+use crate::contract::Contract;
+use crate::retry::RetryPolicy;
 
-/// The key of an operation, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyInUse {
-    pub(crate) key: IdempotencyKey,
-    /// Whether it was drawn for this operation, so that nobody else can have used it.
-    pub(crate) drawn: bool,
+/// Everything of an operation in one place, from the request's beginning on. Every `send` of it shares this.
+pub(crate) struct Operation {
+    pub(crate) client: Client,
+    pub(crate) request: Result<Frozen, Box<Fault>>,
+    pub(crate) key: Option<KeyInUse>,
+    /// Boxed, for most operations have none.
+    pub(crate) overrides: Option<Box<Overrides>>,
+    /// What one contract has refused; another may take it.
+    refused: Option<Box<(Frozen, Wanted)>>,
+    /// The request before the key was written into its body or its query.
+    unwritten: Option<Box<Frozen>>,
+    past: Past,
+    /// The operation that was sent before this changed copy of it was made. They have one past.
+    origin: Option<Arc<Self>>,
 }
 
-/// Which key the caller asked for.
-#[derive(Clone, Debug)]
-pub(crate) enum Wanted {
-    /// None: only one that stands in the request already counts.
-    Own,
-    /// A new one.
-    Drawn(IdempotencyKey),
-    /// This one.
-    Given(IdempotencyKey),
-}
-
-impl Wanted {
-    pub(crate) fn draw(keys: &KeySource) -> Self {
-        Self::Drawn(keys.draw())
-    }
-
-    /// As this contract wants it, for an operation that has not been sent.
-    pub(crate) fn shaped(self, contract: &Contract) -> Self {
-        match self {
-            Self::Drawn(key) => Self::Drawn(contract.shape(key, SystemTime::now)),
-            other => other,
-        }
-    }
-
-    /// The key that an operation has already.
-    pub(crate) fn again(key: Option<KeyInUse>) -> Self {
-        match key {
-            None => Self::Own,
-            Some(KeyInUse { key, drawn: true }) => Self::Drawn(key),
-            Some(KeyInUse { key, drawn: false }) => Self::Given(key),
-        }
-    }
-
-    pub(crate) fn asked(&self) -> Option<KeyInUse> {
-        let (key, drawn) = match self {
-            Self::Own => return None,
-            Self::Drawn(key) => (key, true),
-            Self::Given(key) => (key, false),
-        };
-        let key = key.clone();
-        Some(KeyInUse { key, drawn })
-    }
-}
-
-/// What was wrong before the first attempt. It can be turned into an error as often as `send` is called.
-#[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    kind: ErrorKind,
-    message: String,
-    key: Option<KeyInUse>,
-    /// Whether the request brought a key that cannot be read.
-    unreadable: bool,
-    source: Option<Arc<reqwest::Error>>,
-}
-
-impl Fault {
-    pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self {
-            kind,
-            message,
+impl Operation {
+    #[inline]
+    pub(crate) fn new(client: Client, request: Result<Frozen, Box<Fault>>) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            request,
             key: None,
-            unreadable: false,
-            source: None,
+            overrides: None,
+            refused: None,
+            unwritten: None,
+            past: Past::default(),
+            origin: None,
+        })
+    }
+
+    /// Changes it, or, where a `send` of it is under way, a copy with the same past.
+    pub(crate) fn change(this: &mut Arc<Self>, change: impl FnOnce(&mut Self)) {
+        if let Some(own) = Arc::get_mut(this) {
+            return change(own);
         }
-    }
-
-    /// The request brought something in the place of the key that is none.
-    pub(crate) fn unreadable(message: String) -> Self {
-        Self {
-            unreadable: true,
-            ..Self::new(ErrorKind::Key, message)
-        }
-    }
-
-    pub(crate) fn builder(error: reqwest::Error) -> Self {
-        Self {
-            source: Some(Arc::new(error.without_url())),
-            ..Self::new(
-                ErrorKind::Builder,
-                "the request could not be built".to_owned(),
-            )
-        }
-    }
-
-    /// The fault of an operation that was to have this key, unless the request brought one of its own.
-    pub(crate) fn of(mut self, key: Option<KeyInUse>) -> Self {
-        if !self.unreadable {
-            self.key = self.key.or(key);
-        }
-        self
-    }
-
-    pub(crate) fn key(&self) -> Option<&KeyInUse> {
-        self.key.as_ref()
-    }
-
-    pub(crate) fn to_error(&self) -> Error {
-        self.to_error_after(&Past::default())
-    }
-
-    /// The error of a call that sent nothing, of an operation that may have been sent before.
-    pub(crate) fn to_error_after(&self, past: &Past) -> Error {
-        // A key that the caller brought may have been sent before: that this call sent nothing proves nothing about it.
-        let given = self.unreadable || self.key.as_ref().is_some_and(|key| !key.drawn);
-        let effect = past.effect(if given {
-            Protection::GivenKey
-        } else {
-            Protection::DrawnKey
-        });
-        let report = Report {
-            key: self.key.as_ref().map(|key| key.key.clone()),
-            ..Report::empty()
+        let mut copy = Self {
+            client: this.client.clone(),
+            request: this.request.clone(),
+            key: this.key.clone(),
+            overrides: this.overrides.clone(),
+            refused: this.refused.clone(),
+            unwritten: this.unwritten.clone(),
+            past: Past::default(),
+            origin: Some(Arc::clone(this.origin.as_ref().unwrap_or(this))),
         };
-        Error::new(self.kind, effect, What::Message(self.message.clone()))
-            .with_report(report)
-            .with_source(
-                self.source
-                    .clone()
-                    .map(|source| Source::Other(source.into())),
-            )
+        change(&mut copy);
+        *this = Arc::new(copy);
     }
-}
 
-/// What makes it safe to send this request again.
-pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection {
-    match key {
-        Some(key) if key.drawn => Protection::DrawnKey,
-        Some(_) => Protection::GivenKey,
-        None if method.is_idempotent() => Protection::Method,
-        None => Protection::None,
+    /// What earlier attempts have left behind, those of the operation of which this is a copy too.
+    pub(crate) fn past(&self) -> &Past {
+        self.origin
+            .as_ref()
+            .map_or(&self.past, |origin| &origin.past)
     }
-}
 
-/// Settles which key the request carries, and puts it there. A request that is refused is left as it was.
-///
-/// A key that stands in the request already is the caller's and stays, to the letter; it has to be one that the server takes.
-pub(crate) fn settle(
-    contract: &Contract,
-    frozen: &mut Frozen,
-    wanted: Wanted,
-) -> Result<Option<KeyInUse>, Fault> {
-    let asked = wanted.asked();
-    let Choice { key, write } =
-        choose(contract, frozen, wanted).map_err(|fault| fault.of(asked))?;
-    if let Some(length) = frozen.known_length() {
-        frozen
-            .check_length(length)
-            .map_err(|fault| fault.of(key.clone()))?;
-    }
-    match (write, contract.key_header()) {
-        (Write::Header(value), Some(name)) => {
-            frozen.headers.insert(name.clone(), value);
+    /// Completes the request, and gives the operation its key in the shape that the contract wants.
+    pub(crate) fn complete(&mut self, wanted: Wanted) {
+        if let Ok(frozen) = &mut self.request {
+            frozen.add_defaults(self.client.default_headers());
         }
-        (Write::Fill(gap, text), _) => gap.fill(frozen, &text),
-        _ => {}
-    }
-    Ok(key)
-}
-
-/// The key of a request, with what is to be written for it.
-struct Choice {
-    key: Option<KeyInUse>,
-    write: Write,
-}
-
-enum Write {
-    /// It stands there.
-    Nothing,
-    Header(HeaderValue),
-    Fill(Gap, String),
-}
-
-impl Choice {
-    const UNKEYED: Self = Self {
-        key: None,
-        write: Write::Nothing,
-    };
-
-    /// The value in the request stays, marked as sensitive.
-    fn keep(contract: &Contract, frozen: &Frozen, key: KeyInUse) -> Self {
-        let name = contract.key_header();
-        let value = name.and_then(|name| frozen.headers.get(name)).cloned();
-        let write = value.map_or(Write::Nothing, |mut value| {
-            value.set_sensitive(true);
-            Write::Header(value)
-        });
-        let key = Some(key);
-        Self { key, write }
+        self.settle(wanted.shaped(self.client.contract()));
     }
 
-    fn write(contract: &Contract, gap: Option<Gap>, key: KeyInUse) -> Result<Self, Fault> {
-        let write = match gap {
-            None => contract.encode_key(&key.key).map(Write::Header),
-            Some(gap) => contract
-                .key_text(&key.key)
-                .map(|text| Write::Fill(gap, text.into_owned())),
+    fn settle(&mut self, wanted: Wanted) {
+        let own = self.overrides.as_ref();
+        let own = own.and_then(|own| own.contract.as_ref());
+        let contract = own.unwrap_or(self.client.contract());
+        let for_all = key_for_all(contract, self.client.default_headers());
+        let settled = match &mut self.request {
+            Ok(_) if let Some(message) = for_all => {
+                Err(Fault::new(ErrorKind::Key, message).of(wanted.asked()))
+            }
+            Ok(frozen) => {
+                if contract.key_header().is_none() {
+                    self.unwritten = Some(Box::new(frozen.clone()));
+                }
+                settle(contract, frozen, &wanted)
+            }
+            Err(fault) => Err(Fault::clone(fault).of(wanted.asked())),
         };
-        let write = write.map_err(|error| Fault::new(ErrorKind::Key, error.to_string()))?;
-        let key = Some(key);
-        Ok(Self { key, write })
-    }
-}
-
-fn choose(contract: &Contract, frozen: &Frozen, wanted: Wanted) -> Result<Choice, Fault> {
-    // RFC 9110, section 9.2.1: a safe method has nothing to protect.
-    if frozen.method.is_safe() {
-        return Ok(Choice::UNKEYED);
-    }
-    if !contract.honours(&frozen.method) {
-        return match wanted {
-            Wanted::Own => Ok(Choice::UNKEYED),
-            _ => Err(Fault::new(
-                ErrorKind::Contract,
-                format!(
-                    "the contract `{}` does not honour keys on {}: send it without `idempotent`",
-                    contract.name(),
-                    frozen.method,
-                ),
-            )),
-        };
-    }
-    let spot = match carrier::spot(contract, frozen) {
-        Ok(spot) => spot,
-        // Nobody asked for a key, and a body that cannot hold one holds none.
-        Err(fault) if fault.kind == ErrorKind::Contract && matches!(wanted, Wanted::Own) => {
-            return Ok(Choice::UNKEYED);
-        }
-        Err(fault) => return Err(fault),
-    };
-    let (present, gap) = match spot {
-        None => (header_key(contract, frozen)?, None),
-        Some(Spot::Taken(key)) => (Some(key), None),
-        Some(Spot::Free(gap)) => (None, Some(gap)),
-    };
-    match (present, wanted.asked()) {
-        (None, None) => Ok(Choice::UNKEYED),
-        (None, Some(key)) => Choice::write(contract, gap, key),
-        // It was written before: by a client whose middlewares the request has come through, or in an earlier life of it. The key
-        // stays the one that was asked for, which a UUID in 32 characters does not spell.
-        (Some(present), Some(key)) if is_written(contract, &key.key, &present) => {
-            Ok(Choice::keep(contract, frozen, key))
-        }
-        (Some(present), Some(KeyInUse { key, drawn: false })) => Err(Fault::new(
-            ErrorKind::Key,
-            format!(
-                "the request carries the key #{} and was given #{}: an operation has one key",
-                present.digest(),
-                key.digest(),
-            ),
-        )),
-        (Some(key), _) => {
-            let key = KeyInUse { key, drawn: false };
-            match contract.check_written(&key.key) {
-                Ok(()) => Ok(Choice::keep(contract, frozen, key)),
-                Err(error) => Err(Fault::new(ErrorKind::Key, error.to_string()).of(Some(key))),
+        match settled {
+            Ok(whose) => self.key = whose.key(wanted),
+            Err(fault) => {
+                self.key = fault.key().cloned();
+                let refused = std::mem::replace(&mut self.request, Err(Box::new(fault)));
+                self.refused = refused.ok().map(|frozen| Box::new((frozen, wanted)));
             }
         }
     }
-}
 
-/// Whether what stands in the request is how this contract writes the key.
-fn is_written(contract: &Contract, key: &IdempotencyKey, present: &IdempotencyKey) -> bool {
-    key == present
-        || contract
-            .key_text(key)
-            .is_ok_and(|text| text == present.as_str())
-}
-
-/// Why these default headers will not do under a contract: the key of one operation would be on all of them.
-pub(crate) fn key_for_all(contract: &Contract, default_headers: &HeaderMap) -> Option<String> {
-    let name = contract.key_header()?;
-    default_headers.contains_key(name).then(|| {
-        format!(
-            "the default headers hold `{name}`: a key belongs to one operation, so it cannot be on every request"
-        )
-    })
-}
-
-fn header_key(contract: &Contract, frozen: &Frozen) -> Result<Option<IdempotencyKey>, Fault> {
-    let Some(name) = contract.key_header() else {
-        return Ok(None);
-    };
-    read_key(frozen.headers.get_all(name)).map_err(|error| {
-        Fault::unreadable(format!(
-            "the request's own `{name}` header is no usable key: {error}"
-        ))
-    })
-}
-
-/// Where jitter comes from.
-#[derive(Debug, Default)]
-pub(crate) struct Rolls(AtomicU64);
-
-impl Rolls {
-    /// A uniformly random number, the next of a sequence where there is a seed.
-    pub(crate) fn next(&self, seed: Option<u64>) -> u64 {
-        match seed {
-            None => fastrand::u64(..),
-            Some(seed) => {
-                let turn = self.0.fetch_add(1, Ordering::Relaxed);
-                fastrand::Rng::with_seed(seed.wrapping_add(turn)).u64(..)
+    /// Another contract: the key is taken out of where it was written, and written the way this one says.
+    pub(crate) fn move_to(&mut self, contract: Contract) {
+        let before = self.overrides().contract.replace(contract);
+        let unwritten = self.unwritten.take();
+        let wanted = match (self.refused.take(), &mut self.request) {
+            (Some(refused), _) => {
+                let (frozen, wanted) = *refused;
+                self.request = Ok(frozen);
+                wanted
             }
-        }
+            (None, Ok(frozen)) if self.key.is_some() => {
+                let before = before.as_ref().unwrap_or(self.client.contract());
+                match (unwritten, before.key_header()) {
+                    (Some(unwritten), _) => *frozen = *unwritten,
+                    (None, Some(name)) => {
+                        frozen.headers.remove(name);
+                    }
+                    (None, None) => {}
+                }
+                Wanted::again(self.key.take())
+            }
+            _ => return,
+        };
+        self.settle(match self.past().first_sent() {
+            None => wanted.shaped(self.contract()),
+            Some(_) => wanted,
+        });
+    }
+
+    /// The contract of this operation.
+    pub(crate) fn contract(&self) -> &Contract {
+        let own = self.overrides.as_ref();
+        let own = own.and_then(|own| own.contract.as_ref());
+        own.unwrap_or(self.client.contract())
+    }
+
+    pub(crate) fn overrides(&mut self) -> &mut Overrides {
+        self.overrides.get_or_insert_default()
     }
 }
 
@@ -348,149 +162,4 @@ impl Overrides {
         deadline: None,
         stream_answer: false,
     };
-}
-
-/// An operation on its way through a middleware chain, in the caller's extensions.
-///
-/// It comes there before the first call, and copies of the request share it: they are the same operation, with the same key and
-/// the same past.
-#[derive(Clone, Debug)]
-pub(crate) struct Ticket {
-    pub(crate) operation: Arc<TicketInner>,
-    /// The call under way. A middleware before ours that calls the rest of the chain twice finds it here the second time, and the
-    /// call goes on: same attempt list, same deadline. A copy of the request made before it is sent has a call of its own.
-    pub(crate) course: Option<Arc<Course>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct TicketInner {
-    /// [`None`] is a new key from the source of the middleware that meets the ticket first.
-    wanted: Option<Wanted>,
-    pub(crate) overrides: Overrides,
-    pub(crate) past: Arc<Past>,
-    /// The request to which the key belongs.
-    owner: OnceLock<Identity>,
-    /// What is wanted, as the contract wants it: the same at every call.
-    shaped: OnceLock<Wanted>,
-}
-
-impl TicketInner {
-    pub(crate) fn wanted(&self, contract: &Contract, keys: &KeySource) -> Wanted {
-        self.shaped
-            .get_or_init(|| {
-                let wanted = self.wanted.clone();
-                wanted
-                    .unwrap_or_else(|| Wanted::draw(keys))
-                    .shaped(contract)
-            })
-            .clone()
-    }
-}
-
-impl Ticket {
-    pub(crate) fn new(
-        wanted: impl Into<Option<Wanted>>,
-        overrides: Overrides,
-        past: Arc<Past>,
-    ) -> Self {
-        Self {
-            operation: Arc::new(TicketInner {
-                wanted: wanted.into(),
-                overrides,
-                past,
-                owner: OnceLock::new(),
-                shaped: OnceLock::new(),
-            }),
-            course: None,
-        }
-    }
-
-    /// The past of the call under way, or that with which one would begin.
-    pub(crate) fn past(&self) -> &Past {
-        let course = self.course.as_ref();
-        course.map_or(&self.operation.past, |course| &course.past)
-    }
-
-    /// The call that this request continues, or a new one, which is left in the ticket. Refuses to lend a key to another request.
-    pub(crate) fn call(&mut self, frozen: &Frozen, keyed: bool) -> Result<Arc<Course>, Fault> {
-        let identity = Identity::of(frozen);
-        if keyed && *self.operation.owner.get_or_init(|| identity.clone()) != identity {
-            return Err(Fault::new(
-                ErrorKind::Key,
-                "the key in these extensions belongs to another request: method, URL or body differ"
-                    .to_owned(),
-            ));
-        }
-        if let Some(course) = &self.course
-            && *course.identity.get_or_init(|| identity.clone()) == identity
-        {
-            return Ok(Arc::clone(course));
-        }
-        // Without a key the caller's extensions are no sign that two requests are one operation.
-        let past = if keyed {
-            Arc::clone(&self.operation.past)
-        } else {
-            Arc::new(Past::default())
-        };
-        let course = Arc::new(Course::begin(past));
-        let _ = course.identity.set(identity);
-        self.course = Some(Arc::clone(&course));
-        Ok(course)
-    }
-}
-
-/// How one call of an operation has gone so far.
-#[derive(Debug)]
-pub(crate) struct Course {
-    /// The request, once it has come through the middlewares before ours.
-    identity: OnceLock<Identity>,
-    pub(crate) past: Arc<Past>,
-    pub(crate) began: Instant,
-    log: Mutex<Log>,
-}
-
-impl Course {
-    pub(crate) fn begin(past: Arc<Past>) -> Self {
-        Self {
-            identity: OnceLock::new(),
-            past,
-            began: Instant::now(),
-            log: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn log(&self) -> Log {
-        self.lock().clone()
-    }
-
-    pub(crate) fn set_log(&self, log: &[Attempt]) {
-        *self.lock() = log.into();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What may not change between two calls of the same operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    method: Method,
-    url: Url,
-    /// [`None`] for a stream, of which only the caller knows what is in it.
-    body: Option<Bytes>,
-}
-
-impl Identity {
-    pub(crate) fn of(frozen: &Frozen) -> Self {
-        Self {
-            method: frozen.method.clone(),
-            url: frozen.url.clone(),
-            body: match &frozen.body {
-                FrozenBody::None => Some(Bytes::new()),
-                FrozenBody::Bytes(bytes) => Some(bytes.clone()),
-                FrozenBody::Stream(_) => None,
-            },
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! What earlier attempts of an operation have left behind.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ pub(crate) struct Past {
     in_flight: AtomicU32,
     answered: AtomicBool,
     unknown: AtomicBool,
-    first_sent: OnceLock<Instant>,
+    first_sent: Mutex<Option<Instant>>,
     first_sent_wall: OnceLock<SystemTime>,
     /// When the key was first used, in another life of the operation.
     earlier: OnceLock<SystemTime>,
@@ -40,7 +40,7 @@ impl Past {
         span: &'a Span,
         now: Instant,
     ) -> Flight<'a> {
-        self.first_sent.get_or_init(|| now);
+        self.first_attempt().get_or_insert(now);
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         Flight {
             past: self,
@@ -75,12 +75,18 @@ impl Past {
         }
     }
 
+    fn first_attempt(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.first_sent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// When the first attempt set out, on the wall's clock. The same at every call.
     pub(crate) fn first_sent(&self) -> Option<SystemTime> {
         if let Some(earlier) = self.earlier.get() {
             return Some(*earlier);
         }
-        let first = self.first_sent.get()?;
+        let first = (*self.first_attempt())?;
         let wall = self.first_sent_wall.get_or_init(|| {
             let now = SystemTime::now();
             now.checked_sub(first.elapsed()).unwrap_or(now)
@@ -91,7 +97,7 @@ impl Past {
     /// How old the key is: the time since its first use. The system's clock is asked only where the first use was in another
     /// life; a clock that went back makes the key as old as it can be told, never negative.
     pub(crate) fn key_age(&self) -> Duration {
-        match (self.earlier.get(), self.first_sent.get()) {
+        match (self.earlier.get(), *self.first_attempt()) {
             (Some(first), _) => SystemTime::now().duration_since(*first).unwrap_or_default(),
             (None, Some(first)) => first.elapsed(),
             (None, None) => Duration::ZERO,

@@ -9,13 +9,14 @@ use reqwest::Request;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Effect, Error, ErrorKind, What};
+use super::fault::Fault;
 use super::frozen::{Frozen, FrozenBody};
 use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
-use super::operation::{Fault, KeyInUse, Wanted};
-use super::past::Past;
+use super::operation::Operation;
+use super::settle::Wanted;
 use super::url::sealed::Sealed as _;
-use crate::contract::{Contract, IdempotencyKey};
+use crate::contract::IdempotencyKey;
 
 /// An operation as it can be saved before it is sent, and taken up after a restart by [`Client::resume`].
 ///
@@ -75,16 +76,11 @@ impl Text {
 }
 
 impl Pending {
-    pub(crate) fn of(
-        frozen: &Frozen,
-        key: Option<&KeyInUse>,
-        past: &Past,
-        contract: &Contract,
-    ) -> Result<Self, Error> {
+    pub(crate) fn of(operation: &Operation, frozen: &Frozen) -> Result<Self, Error> {
         let refuse = |kind, message: &str| {
             Error::new(kind, Effect::Unknown, What::Message(message.to_owned()))
         };
-        let Some(key) = key else {
+        let Some(key) = &operation.key else {
             return Err(refuse(
                 ErrorKind::Contract,
                 "a safe method has no key to take it up with",
@@ -101,10 +97,11 @@ impl Pending {
             }
         };
         // The key's own header is saved as it was sent: quoted anew, or bare, it would be another key to some servers.
+        let contract = operation.contract();
         let headers = frozen
             .headers
             .iter()
-            .filter(|(name, value)| !value.is_sensitive() || Some(*name) == contract.key_header())
+            .filter(|(name, value)| !value.is_sensitive() || Some(name) == contract.key_header())
             .map(|(name, value)| (name.as_str().to_owned(), Text::new(value.as_bytes())))
             .collect();
         Ok(Self {
@@ -113,7 +110,7 @@ impl Pending {
             headers,
             body,
             key: key.key.clone(),
-            first_sent: past.first_sent(),
+            first_sent: operation.past().first_sent(),
         })
     }
 
@@ -147,11 +144,9 @@ impl Pending {
     pub(crate) fn resume(&self, client: &Client) -> IdempotentRequest {
         // Whoever saved it may have sent it since: what is saved before the first byte says nothing of what came after.
         let wanted = Wanted::Given(self.key.clone());
-        let operation = IdempotentRequest::new(
-            client.clone(),
-            self.request().map(|request| client.freeze(request)),
-            wanted,
-        );
+        let request = self.request().map(Frozen::new).map_err(Box::new);
+        let operation = Operation::new(client.clone(), request);
+        let operation = IdempotentRequest::new(operation, wanted);
         match self.first_sent {
             Some(time) => operation.first_sent(time),
             None => operation,

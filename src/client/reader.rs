@@ -1,9 +1,13 @@
 //! Reading an answer inside the attempt.
 
-use bytes::{Bytes, BytesMut};
-use tokio::time::Instant;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
 
-use super::attempt::until;
+use bytes::{Bytes, BytesMut};
+use http::Version;
+use tokio::time::{Instant, timeout_at};
+
 use super::classify;
 use super::error::Source;
 use crate::retry::Failure;
@@ -34,6 +38,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    #[inline]
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self {
             response,
@@ -50,22 +55,46 @@ impl Reader {
         limit: usize,
         ends: Option<Instant>,
     ) -> Result<(), Failure> {
+        // Most often everything is there already; then there is no need for a timer, nor for the room that it takes.
+        let now = poll_fn(|context| Poll::Ready(self.poll_read(context, limit))).await;
+        if let Poll::Ready(read) = now {
+            return read;
+        }
+        let rest = poll_fn(|context| self.poll_read(context, limit));
+        match ends {
+            None => rest.await,
+            Some(ends) => Box::pin(timeout_at(ends, rest))
+                .await
+                .unwrap_or(Err(Failure::Stalled)),
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>, limit: usize) -> Poll<Result<(), Failure>> {
         if let Some(error) = &self.broken {
-            return Err(classify::reading(error));
+            return Poll::Ready(Err(classify::reading(error)));
         }
         while !self.complete && self.so_far().len() <= limit {
-            match until(ends, self.response.chunk()).await {
-                None => return Err(Failure::Stalled),
-                Some(Err(error)) => {
+            // What it has not handed out stays in the response, so the future need not be kept.
+            let chunk = pin!(self.response.chunk()).poll(context);
+            match ready!(chunk) {
+                Err(error) => {
                     let failure = classify::reading(&error);
                     self.broken = Some(error.without_url());
-                    return Err(failure);
+                    return Poll::Ready(Err(failure));
                 }
-                Some(Ok(None)) => self.complete = true,
-                Some(Ok(Some(chunk))) => self.push(chunk),
+                Ok(None) => self.complete = true,
+                Ok(Some(chunk)) => {
+                    self.push(chunk);
+                    self.complete = self.so_far().len() <= limit && self.is_all();
+                }
             }
         }
-        Ok(())
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether nothing more can come: the length was stated, and that much is here. HTTP/2 has an end of its own to be waited for.
+    fn is_all(&self) -> bool {
+        self.response.version() < Version::HTTP_2 && self.response.content_length() == Some(0)
     }
 
     /// What the transport said of a body that is lost.
@@ -100,13 +129,22 @@ impl Reader {
         self.complete
     }
 
-    /// The response, and what was read of it.
-    pub(crate) fn into_parts(self) -> (reqwest::Response, Kept) {
-        let read = if self.all.is_empty() {
-            self.first
+    /// The whole body, if it was read to its end.
+    pub(crate) fn take_complete(&mut self) -> Option<Bytes> {
+        self.complete.then(|| self.take_read())
+    }
+
+    fn take_read(&mut self) -> Bytes {
+        if self.all.is_empty() {
+            std::mem::take(&mut self.first)
         } else {
-            self.all.freeze()
-        };
+            std::mem::take(&mut self.all).freeze()
+        }
+    }
+
+    /// The response, and what was read of it.
+    pub(crate) fn into_parts(mut self) -> (reqwest::Response, Kept) {
+        let read = self.take_read();
         let kept = match self.broken {
             _ if self.complete => Kept::Complete(read),
             Some(error) => Kept::Broken(read, error),

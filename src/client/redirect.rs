@@ -15,20 +15,21 @@ use crate::retry::Failure;
 /// How many redirects of one attempt are followed, as in reqwest.
 const MAX_HOPS: usize = 10;
 
-tokio::task_local! {
-    /// reqwest tells its redirect policy no method, so the loop leaves it here for the time of an attempt.
-    pub(crate) static HOPS: Hops;
+thread_local! {
+    /// reqwest tells its redirect policy no method, so the loop leaves it here while it polls an attempt.
+    static HOPS: Cell<Option<Hops>> = const { Cell::new(None) };
 }
 
 /// What the redirect policy has to know of an attempt, and what it leaves behind.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Hops {
     /// Whether the method is safe (RFC 9110, section 9.2.1).
     safe: bool,
     followed: Cell<bool>,
     exchanges: Cell<u32>,
     altered: Cell<bool>,
-    seal: Option<Seal>,
+    /// Boxed, for most attempts have none.
+    seal: Option<Box<Seal>>,
     /// Which operation it is of: the address of its past.
     operation: usize,
     /// How the last exchange failed, where it did.
@@ -40,9 +41,34 @@ impl Hops {
         Self {
             safe: method.is_safe(),
             operation: address(past),
-            seal,
+            seal: seal.map(Box::new),
             ..Self::default()
         }
+    }
+
+    /// Makes this the attempt whose code runs on this thread, for as long as `poll` runs.
+    pub(crate) fn enter<T>(hops: &mut Option<Self>, poll: impl FnOnce() -> T) -> T {
+        /// Puts back what was there, also when the polled code panics.
+        struct Leave<'h>(&'h mut Option<Hops>);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                swap(self.0);
+            }
+        }
+        swap(hops);
+        let _leave = Leave(hops);
+        poll()
+    }
+
+    fn current<T>(look: impl FnOnce(&Self) -> T) -> Option<T> {
+        HOPS.try_with(|current| {
+            let hops = current.take();
+            let found = hops.as_ref().map(look);
+            current.set(hops);
+            found
+        })
+        .ok()
+        .flatten()
     }
 
     /// Whether the answer of this attempt can only be its first hop's, on a client with this redirect policy.
@@ -57,18 +83,16 @@ impl Hops {
 
     /// What a middleware has changed of the operation, if this is it.
     pub(crate) fn altered(request: &reqwest::Request) -> Option<&'static str> {
-        HOPS.try_with(|hops| {
+        Self::current(|hops| {
             let what = hops.seal.as_ref()?.broken_by(request)?;
             hops.altered.set(true);
             Some(what)
-        })
-        .ok()?
+        })?
     }
 
     /// Whether this runs inside an attempt of that operation: a second loop in there would multiply the attempts.
     pub(crate) fn inside(past: &Past) -> bool {
-        HOPS.try_with(|hops| hops.operation == address(past))
-            .unwrap_or(false)
+        Self::current(|hops| hops.operation == address(past)).unwrap_or(false)
     }
 
     /// Whether this failure of this attempt can only be its first hop's.
@@ -82,7 +106,7 @@ impl Hops {
     /// Takes note that an exchange of this attempt begins, below the middlewares that run once per attempt.
     pub(crate) fn begin_exchange() {
         // Outside of an attempt there is nothing to take note for.
-        let _ = HOPS.try_with(|hops| {
+        let _ = Self::current(|hops| {
             hops.exchanges.set(hops.exchanges.get().saturating_add(1));
             hops.failure.set(None);
         });
@@ -90,8 +114,13 @@ impl Hops {
 
     /// Takes note of how the exchange failed.
     pub(crate) fn fail_exchange(failure: Failure) {
-        let _ = HOPS.try_with(|hops| hops.failure.set(Some(failure)));
+        let _ = Self::current(|hops| hops.failure.set(Some(failure)));
     }
+}
+
+/// Exchanges an attempt for what is in its place on this thread. While the thread ends there is no such place, and nothing to find.
+fn swap(hops: &mut Option<Hops>) {
+    let _ = HOPS.try_with(|current| *hops = current.replace(hops.take()));
 }
 
 fn address(past: &Past) -> usize {
@@ -122,9 +151,9 @@ fn address(past: &Past) -> usize {
 pub fn redirect_policy() -> Policy {
     let standard = Policy::limited(MAX_HOPS);
     Policy::custom(move |attempt| {
-        let safe = HOPS.try_with(|hops| hops.safe).unwrap_or(true);
+        let safe = Hops::current(|hops| hops.safe).unwrap_or(true);
         if safe || keeps_the_operation_at_home(&attempt) {
-            let _ = HOPS.try_with(|hops| hops.followed.set(true));
+            let _ = Hops::current(|hops| hops.followed.set(true));
             standard.redirect(attempt)
         } else {
             attempt.stop()

@@ -74,6 +74,7 @@ impl Meta {
 }
 
 impl Response {
+    #[inline]
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self(Box::new(Inner {
             reader: Reader::new(response),
@@ -99,9 +100,13 @@ impl Response {
     }
 
     /// Completes the response: from here on it is the caller's.
-    pub(crate) fn with_meta(mut self, meta: Meta) -> Self {
+    pub(crate) fn complete(&mut self, meta: Meta) {
         self.0.meta = meta;
-        self
+    }
+
+    /// What the answer names as made by an earlier attempt.
+    pub(crate) fn take_resource(&mut self) -> Option<String> {
+        self.0.reading.resource.take()
     }
 
     fn inner(&self) -> &reqwest::Response {
@@ -231,13 +236,18 @@ impl Response {
     ///
     /// [`ErrorKind::Body`] when the rest of an answer that was not buffered is lost or silent for the stall timeout. Its effect
     /// is [`Effect::Answered`] where the answer was definite.
-    pub async fn bytes(self) -> Result<Bytes, Error> {
+    pub async fn bytes(mut self) -> Result<Bytes, Error> {
+        match self.0.reader.take_complete() {
+            Some(body) => Ok(body),
+            None => self.rest().await,
+        }
+    }
+
+    /// What was read of the body and what is still to come.
+    async fn rest(self) -> Result<Bytes, Error> {
         let expected = self.content_length().unwrap_or(0);
         let (inner, kept, meta) = self.into_parts();
-        let mut body = match kept {
-            Kept::Complete(body) => return Ok(body),
-            kept => streamed(inner.into(), kept, meta.stall),
-        };
+        let mut body = streamed(inner.into(), kept, meta.stall);
         let mut whole = BytesMut::with_capacity(preallocation(expected));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|broken| lost(&meta, broken))?;

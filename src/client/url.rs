@@ -57,16 +57,26 @@ pub(crate) mod sealed {
 
 fn parse(text: &str) -> Result<Url, String> {
     match Url::parse(text) {
-        Ok(url) => checked(url),
+        Ok(url) if is_http(&url) => Ok(url),
+        Ok(url) => Err(not_http(&url)),
         Err(error) => Err(bad(text, &error.to_string())),
     }
 }
 
 fn checked(url: Url) -> Result<Url, String> {
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(bad(url.as_str(), "the scheme is neither http nor https"));
+    if is_http(&url) {
+        Ok(url)
+    } else {
+        Err(not_http(&url))
     }
-    Ok(url)
+}
+
+fn is_http(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https")
+}
+
+fn not_http(url: &Url) -> String {
+    bad(url.as_str(), "the scheme is neither http nor https")
 }
 
 fn bad(text: &str, why: &str) -> String {

@@ -54,7 +54,7 @@ impl Contract {
                 KeyAlphabet::VisibleAscii
             )
         );
-        if !plain || !(format.min..=format.max).contains(&bytes.len()) || bytes.contains(&b'"') {
+        if !plain || !(format.min..=format.max).contains(&bytes.len()) || key.has_quote() {
             return None;
         }
         // Shared from the start: every attempt has a copy of it.

@@ -36,7 +36,12 @@ pub struct IdempotencyKey(Repr);
 /// representations.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    Inline { length: u8, bytes: [u8; INLINE] },
+    Inline {
+        length: u8,
+        /// Whether there is a double quote in it. It follows from the text.
+        quoted: bool,
+        bytes: [u8; INLINE],
+    },
     Shared(Arc<str>),
 }
 
@@ -82,8 +87,11 @@ impl IdempotencyKey {
         if text.len() <= INLINE {
             let mut bytes = [0; INLINE];
             bytes[..text.len()].copy_from_slice(text);
-            let length = text.len() as u8;
-            return Ok(Self(Repr::Inline { length, bytes }));
+            return Ok(Self(Repr::Inline {
+                length: text.len() as u8,
+                quoted: text.contains(&b'"'),
+                bytes,
+            }));
         }
         Ok(Self(Repr::Shared(Arc::from(ascii(text)))))
     }
@@ -92,7 +100,7 @@ impl IdempotencyKey {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Inline { length, bytes } => ascii(&bytes[..usize::from(*length)]),
+            Repr::Inline { length, bytes, .. } => ascii(&bytes[..usize::from(*length)]),
             Repr::Shared(text) => text,
         }
     }
@@ -100,8 +108,16 @@ impl IdempotencyKey {
     /// The text as bytes, without the check that they are text.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Repr::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Repr::Inline { length, bytes, .. } => &bytes[..usize::from(*length)],
             Repr::Shared(text) => text.as_bytes(),
+        }
+    }
+
+    /// Whether there is a double quote in the text.
+    pub(super) fn has_quote(&self) -> bool {
+        match &self.0 {
+            Repr::Inline { quoted, .. } => *quoted,
+            Repr::Shared(text) => text.contains('"'),
         }
     }
 
@@ -130,8 +146,11 @@ impl From<Uuid> for IdempotencyKey {
     fn from(uuid: Uuid) -> Self {
         let mut bytes = [0; INLINE];
         uuid.hyphenated().encode_lower(&mut bytes);
-        let length = INLINE as u8;
-        Self(Repr::Inline { length, bytes })
+        Self(Repr::Inline {
+            length: INLINE as u8,
+            quoted: false,
+            bytes,
+        })
     }
 }
 

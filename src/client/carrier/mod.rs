@@ -13,8 +13,8 @@ use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
 use super::error::ErrorKind;
+use super::fault::Fault;
 use super::frozen::{Frozen, FrozenBody};
-use super::operation::Fault;
 use crate::contract::{Carrier, Contract, IdempotencyKey};
 
 /// The key's place in a request.
@@ -121,7 +121,7 @@ fn body<'f>(
             ));
         }
     };
-    if let (Notation::Form, Some(content_type)) = (notation, frozen.headers.get(CONTENT_TYPE)) {
+    if let (Notation::Form, Some(content_type)) = (notation, frozen.headers.get(&CONTENT_TYPE)) {
         let media = content_type.as_bytes().split(|byte| *byte == b';').next();
         let is_form = media.is_some_and(|media| {
             media
@@ -162,21 +162,20 @@ impl Gap {
         };
         if self.notation == Notation::Query {
             let query = complete(frozen.url.query().unwrap_or_default().as_bytes());
-            frozen.url.set_query(std::str::from_utf8(&query).ok());
+            let query = std::str::from_utf8(&query).ok();
+            frozen.url.to_mut().set_query(query);
             return;
         }
         let body = match &frozen.body {
             FrozenBody::Bytes(bytes) => complete(bytes),
             _ => complete(&[]),
         };
-        if let Some(stated) = frozen.headers.get_mut(CONTENT_LENGTH) {
+        if let Some(stated) = frozen.headers.get_mut(&CONTENT_LENGTH) {
             *stated = HeaderValue::from(body.len());
         }
         if let Some(content_type) = self.content_type {
-            frozen
-                .headers
-                .entry(CONTENT_TYPE)
-                .or_insert(HeaderValue::from_static(content_type));
+            let content_type = HeaderValue::from_static(content_type);
+            frozen.headers.add(CONTENT_TYPE, content_type);
         }
         frozen.body = FrozenBody::Bytes(Bytes::from(body));
     }

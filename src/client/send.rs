@@ -1,0 +1,115 @@
+//! One `send` of an operation by a client: straight to the server, or through the caller's middlewares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest_middleware::ClientWithMiddleware;
+use tokio::time::Instant;
+
+use super::engine::{Call, Direct};
+use super::error::{Effect, Error};
+use super::frozen::{Frozen, FrozenBody};
+use super::operation::{Operation, Overrides};
+use super::report::{Log, Report};
+use super::response::{Meta, Response};
+use super::settle::{KeyInUse, protection};
+use super::ticket::{Course, Ticket};
+
+impl Operation {
+    /// Sends it. The future owns what it needs.
+    pub(crate) async fn send(self: Arc<Self>) -> Result<Response, Error> {
+        let frozen = match &self.request {
+            Ok(frozen) => frozen,
+            Err(fault) => return Err(fault.to_error_after(self.past())),
+        };
+        if let Some(chain) = self.client.chain() {
+            // Boxed: those who have no middlewares need not carry the room for them.
+            return Box::pin(self.through(chain, frozen)).await;
+        }
+        let now = Instant::now();
+        let call = Call {
+            frozen,
+            key: self.key.as_ref(),
+            overrides: self.overrides.as_deref().unwrap_or(&Overrides::NONE),
+            past: self.past(),
+            began: now,
+            now,
+            log: Log::new(),
+        };
+        let mut direct = Direct(self.client.http());
+        let mut run = self.client.engine().run(call)?;
+        run.execute(&mut direct).await
+    }
+
+    async fn through(
+        self: &Arc<Self>,
+        chain: &ClientWithMiddleware,
+        frozen: &Frozen,
+    ) -> Result<Response, Error> {
+        let key = self.key.as_ref();
+        let overrides = self.overrides.as_deref().unwrap_or(&Overrides::NONE);
+        let policy = overrides.policy.as_ref().unwrap_or(self.client.policy());
+        let stall = policy.stall_timeout();
+        let ticket = Ticket::of(Arc::clone(self));
+        let passage = Arc::clone(&ticket.operation);
+        let course = passage.first();
+        // The chain takes a request once; a stream that could be sent again has to be read for that before it enters.
+        let limit = match (&frozen.body, key) {
+            (FrozenBody::Stream(_), Some(_)) => Some(policy.request_buffer()),
+            _ => None,
+        };
+        let deadline = overrides.deadline.or(policy.deadline());
+        let deadline = deadline.and_then(|deadline| course.began.checked_add(deadline));
+        let body = match frozen.body.next(limit, deadline).await {
+            Ok(body) => body,
+            Err(fault) => {
+                let effect = self.past().effect(protection(&frozen.method, key));
+                let report = Report {
+                    stopped_by: Some(fault.stopped_by()),
+                    followed_unknown: key.is_some() && self.past().is_unknown(),
+                    ..outer(key, course)
+                };
+                return Err(fault.into_error(effect, report));
+            }
+        };
+        let mut extensions = http::Extensions::new();
+        extensions.insert(ticket);
+        let request = frozen.request(body, false);
+        match chain
+            .execute_with_extensions(request, &mut extensions)
+            .await
+        {
+            Ok(response) => Ok(adopt(response, stall, || outer(key, course))),
+            Err(error) => Err(Error::out_of_chain(error, || outer(key, course))),
+        }
+    }
+}
+
+/// The report for what a middleware of the caller's has answered or failed with by itself: what is known from outside of the loop.
+fn outer(key: Option<&KeyInUse>, course: &Course) -> Report {
+    Report {
+        key: key.map(|key| key.key.clone()),
+        attempts: course.log(),
+        ..Report::empty()
+    }
+}
+
+/// A response that came out of a middleware chain. Where a middleware answered by itself there is no report in it.
+fn adopt(
+    mut response: reqwest::Response,
+    stall: Duration,
+    report: impl FnOnce() -> Report,
+) -> Response {
+    let meta = response.extensions_mut().remove::<Meta>();
+    let meta = meta.unwrap_or_else(|| Meta {
+        report: report(),
+        effect: Effect::Unknown,
+        mismatch: false,
+        already_done: false,
+        resource: None,
+        stall,
+    });
+    let mut response = Response::new(response);
+    response.complete(meta);
+    response
+}
