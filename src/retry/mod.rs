@@ -16,6 +16,8 @@
 //! A POST or PATCH without a key is repeated only when it certainly was not processed. The gate sits in [`assess`], before any
 //! policy is looked at, so no policy, hint or contract can lift it (RFC 9110, section 9.2.2).
 
+mod account;
+mod accounts;
 mod backoff;
 mod budget;
 mod config;
