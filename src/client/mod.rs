@@ -1,6 +1,7 @@
 //! The client: over reqwest, with one loop in the middle.
 
 mod attempt;
+mod buffer;
 mod carrier;
 mod classify;
 mod client_builder;

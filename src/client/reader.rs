@@ -4,10 +4,11 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::Version;
 use tokio::time::{Instant, timeout_at};
 
+use super::buffer::Buffer;
 use super::classify;
 use super::error::Source;
 use crate::retry::Failure;
@@ -29,9 +30,7 @@ pub(crate) enum Kept {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) response: reqwest::Response,
-    first: Bytes,
-    /// Everything, where there was more than one chunk.
-    all: BytesMut,
+    buffer: Buffer,
     complete: bool,
     /// Why the rest will not come. The transport says it once; asked again it would call the body complete.
     broken: Option<reqwest::Error>,
@@ -42,8 +41,7 @@ impl Reader {
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self {
             response,
-            first: Bytes::new(),
-            all: BytesMut::new(),
+            buffer: Buffer::default(),
             complete: false,
             broken: None,
         }
@@ -84,17 +82,16 @@ impl Reader {
                 }
                 Ok(None) => self.complete = true,
                 Ok(Some(chunk)) => {
-                    self.push(chunk);
-                    self.complete = self.so_far().len() <= limit && self.is_all();
+                    let rest = self.response.content_length();
+                    self.buffer.push(chunk, rest);
+                    // Nothing more can come: the length was stated, and that much is here. HTTP/2 has an end of its own.
+                    self.complete = rest == Some(0)
+                        && self.response.version() < Version::HTTP_2
+                        && self.buffer.len() <= limit;
                 }
             }
         }
         Poll::Ready(Ok(()))
-    }
-
-    /// Whether nothing more can come: the length was stated, and that much is here. HTTP/2 has an end of its own to be waited for.
-    fn is_all(&self) -> bool {
-        self.response.version() < Version::HTTP_2 && self.response.content_length() == Some(0)
     }
 
     /// What the transport said of a body that is lost.
@@ -102,26 +99,8 @@ impl Reader {
         self.broken.take().map(Source::transport)
     }
 
-    fn push(&mut self, chunk: Bytes) {
-        if self.so_far().is_empty() {
-            self.first = chunk;
-            return;
-        }
-        if self.all.is_empty() {
-            let rest = self.response.content_length().unwrap_or(0);
-            self.all
-                .reserve(preallocation(rest).max(chunk.len()) + self.first.len());
-            self.all.extend_from_slice(&std::mem::take(&mut self.first));
-        }
-        self.all.extend_from_slice(&chunk);
-    }
-
     pub(crate) fn so_far(&self) -> &[u8] {
-        if self.all.is_empty() {
-            &self.first
-        } else {
-            &self.all
-        }
+        self.buffer.so_far()
     }
 
     /// Whether the body was read to its end.
@@ -131,20 +110,13 @@ impl Reader {
 
     /// The whole body, if it was read to its end.
     pub(crate) fn take_complete(&mut self) -> Option<Bytes> {
-        self.complete.then(|| self.take_read())
-    }
-
-    fn take_read(&mut self) -> Bytes {
-        if self.all.is_empty() {
-            std::mem::take(&mut self.first)
-        } else {
-            std::mem::take(&mut self.all).freeze()
-        }
+        self.complete
+            .then(|| std::mem::take(&mut self.buffer).finish())
     }
 
     /// The response, and what was read of it.
-    pub(crate) fn into_parts(mut self) -> (reqwest::Response, Kept) {
-        let read = self.take_read();
+    pub(crate) fn into_parts(self) -> (reqwest::Response, Kept) {
+        let read = self.buffer.finish();
         let kept = match self.broken {
             _ if self.complete => Kept::Complete(read),
             Some(error) => Kept::Broken(read, error),
@@ -155,8 +127,82 @@ impl Reader {
     }
 }
 
-/// What may be set aside at once for a body of a stated length: the statement may be a lie.
-pub(crate) fn preallocation(stated: u64) -> usize {
-    const MOST: u64 = 2 * 1024 * 1024;
-    usize::try_from(stated.min(MOST)).unwrap_or(0)
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use http_body::{Body, Frame, SizeHint};
+
+    use super::*;
+
+    /// A body in pieces that share their memory with a buffer, as the transport's do.
+    struct Pieces {
+        pieces: VecDeque<Bytes>,
+        is_stated: bool,
+    }
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            if self.is_stated {
+                SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
+            } else {
+                SizeHint::new()
+            }
+        }
+    }
+
+    /// How much memory a body takes that came in pieces of these lengths.
+    async fn taken(lengths: &[usize], is_stated: bool) -> usize {
+        let memory = Bytes::from(vec![b'x'; lengths.iter().sum()]);
+        let mut rest = memory.clone();
+        let pieces = lengths
+            .iter()
+            .map(|length| rest.split_to(*length))
+            .collect();
+        let body = reqwest::Body::wrap(Pieces { pieces, is_stated });
+        let mut reader = Reader::new(http::Response::new(body).into());
+        reader.read(usize::MAX, None).await.expect("a body");
+        let Kept::Complete(read) = reader.into_parts().1 else {
+            panic!("the body is there");
+        };
+        assert_eq!(read, memory);
+        assert!(read.is_unique(), "nothing keeps the transport's memory");
+        Vec::from(read).capacity()
+    }
+
+    /// Also when the last piece is larger than the one before it.
+    #[tokio::test]
+    async fn a_body_of_stated_length_takes_its_length_in_memory() {
+        for lengths in [
+            &[1000, 1000][..],
+            &[8192, 100_000, 400_000],
+            &[16_384; 128],
+            &[1, 1, 1_500_000, 2_000_000],
+        ] {
+            let len: usize = lengths.iter().sum();
+            assert_eq!(taken(lengths, true).await, len, "{lengths:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_length_takes_a_quarter_more_at_the_most() {
+        for lengths in [&[1000, 1000][..], &[16_384; 128], &[700; 3000]] {
+            let len: usize = lengths.iter().sum();
+            let taken = taken(lengths, false).await;
+            assert!(taken <= len + len / 4, "{taken} for {len} bytes");
+        }
+    }
 }

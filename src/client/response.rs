@@ -4,14 +4,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_core::Stream;
 use http::{HeaderMap, StatusCode, Version};
+use http_body::Body as _;
 use http_body_util::{BodyDataStream, BodyExt as _};
 use reqwest::{ResponseBuilderExt as _, Url};
 
+use super::buffer::Buffer;
 use super::error::{Effect, Error, ErrorKind, Source, What};
-use super::reader::{Kept, Reader, preallocation};
+use super::reader::{Kept, Reader};
 use super::report::{Attempt, Report};
 use super::stream::{Broken, Streamed};
 use crate::contract::{IdempotencyKey, Reading, Replay};
@@ -245,17 +247,16 @@ impl Response {
 
     /// What was read of the body and what is still to come.
     async fn rest(self) -> Result<Bytes, Error> {
-        let expected = self.content_length().unwrap_or(0);
         let (inner, kept, meta) = self.into_parts();
         let mut body = streamed(inner.into(), kept, meta.stall);
-        let mut whole = BytesMut::with_capacity(preallocation(expected));
+        let mut whole = Buffer::default();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|broken| lost(&meta, broken))?;
             if let Ok(data) = frame.into_data() {
-                whole.extend_from_slice(&data);
+                whole.push(data, body.size_hint().exact());
             }
         }
-        Ok(whole.freeze())
+        Ok(whole.finish())
     }
 
     /// The body as text. The charset is honoured where reqwest's feature of that name is on; else it is read as UTF-8, and what
