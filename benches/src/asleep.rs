@@ -1,5 +1,7 @@
 //! What an operation holds while it sleeps between two attempts.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,6 +13,12 @@ use crate::server::Server;
 /// Operations asleep: 10 000, and fewer and more of them, to see that nothing grows faster than they do.
 const COUNTS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
 const HOUR: Duration = Duration::from_secs(3600);
+/// How many are started before all of them are awaited: more would need more sockets than a process may have.
+const IN_FLIGHT: u64 = 64;
+const TICK: Duration = Duration::from_millis(1);
+/// How many ticks without a movement are calm: between two batches, and before memory is counted.
+const SHORT: u32 = 2;
+const LONG: u32 = 100;
 
 pub fn table() {
     println!("| contender | error body | asleep | heap bytes each | open sockets |");
@@ -65,13 +73,13 @@ pub fn run(contender: &str, count: &str, path: &str, addr: &str) {
         .expect("a runtime");
     runtime.block_on(async {
         match contender {
-            "Client" => ours(count, &url).await,
-            _ => reqwest_retry(count, &url).await,
+            "Client" => ours(count, addr, &url).await,
+            _ => reqwest_retry(count, addr, &url).await,
         }
     });
 }
 
-async fn ours(count: u64, url: &str) {
+async fn ours(count: u64, addr: &str, url: &str) {
     let policy = RetryPolicy::builder()
         .backoff(Backoff::constant(HOUR))
         .no_deadline()
@@ -83,7 +91,7 @@ async fn ours(count: u64, url: &str) {
         .policy(policy)
         .build()
         .expect("a client");
-    measure(count, || {
+    measure(count, addr, || {
         let operation = client.post(url).body("amount=100").idempotent();
         let future = operation.send();
         drop(operation);
@@ -92,7 +100,7 @@ async fn ours(count: u64, url: &str) {
     .await;
 }
 
-async fn reqwest_retry(count: u64, url: &str) {
+async fn reqwest_retry(count: u64, addr: &str, url: &str) {
     let policy = reqwest_retry::policies::ExponentialBackoff::builder()
         .retry_bounds(HOUR, HOUR)
         .jitter(reqwest_retry::Jitter::None)
@@ -107,38 +115,81 @@ async fn reqwest_retry(count: u64, url: &str) {
         policy,
     ))
     .build();
-    measure(count, || {
+    measure(count, addr, || {
         let request = client.post(url).body("amount=100");
         tokio::spawn(request.send());
     })
     .await;
 }
 
-/// Puts them to sleep one after the other: what is counted is what they hold asleep, not what the rush took.
-async fn measure(count: u64, start: impl Fn()) {
+/// Puts them to sleep a few at a time: what is counted is what they hold asleep, not what the rush took.
+async fn measure(count: u64, addr: &str, start: impl Fn()) {
+    let mut answers = Answers::of(addr);
     // The first one builds what all share.
     start();
-    settle().await;
+    settle(&mut answers, 1, LONG).await;
     let before = alloc::live();
-    for _ in 0..count {
+    for started in 1..=count {
         start();
-        settle().await;
+        if started.is_multiple_of(IN_FLIGHT) {
+            settle(&mut answers, 1 + started, SHORT).await;
+        }
     }
+    settle(&mut answers, 1 + count, LONG).await;
     let each = alloc::live().saturating_sub(before) / count;
+    drop(answers);
     println!("{each} | {}", sockets());
 }
 
-/// Until the operation sleeps: it has nothing to do then but to wait for an hour, so the runtime is idle.
-async fn settle() {
-    let metrics = tokio::runtime::Handle::current().metrics();
+/// Until the server has answered as many as were started, and nobody has taken or given back memory for so long: whoever has
+/// its answer has nothing to do but to wait for an hour.
+async fn settle(answers: &mut Answers, started: u64, calm: u32) {
+    while answers.so_far() < started {
+        tokio::time::sleep(TICK).await;
+    }
+    let mut last = (alloc::calls(), alloc::live());
     let mut quiet = 0;
-    while quiet < 3 {
-        tokio::time::sleep(Duration::from_micros(300)).await;
-        quiet = if metrics.global_queue_depth() == 0 {
-            quiet + 1
-        } else {
-            0
-        };
+    while quiet < calm {
+        tokio::time::sleep(TICK).await;
+        let now = (alloc::calls(), alloc::live());
+        quiet = if now == last { quiet + 1 } else { 0 };
+        last = now;
+    }
+}
+
+/// The server's count of answers to operations, asked over a connection of its own.
+struct Answers {
+    stream: TcpStream,
+    /// Used again: asking must not look like an operation at work.
+    read: [u8; 256],
+}
+
+impl Answers {
+    fn of(addr: &str) -> Self {
+        let stream = TcpStream::connect(addr).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        Self {
+            stream,
+            read: [0; 256],
+        }
+    }
+
+    fn so_far(&mut self) -> u64 {
+        self.stream
+            .write_all(b"GET /answers HTTP/1.1\r\n\r\n")
+            .expect("a server");
+        let mut length = 0;
+        loop {
+            let more = self.stream.read(&mut self.read[length..]);
+            length += more.expect("an answer");
+            let text = std::str::from_utf8(&self.read[..length]).expect("text");
+            // The number has twenty digits: what is shorter is not all of it.
+            if let Some((_, number)) = text.split_once("\r\n\r\n")
+                && number.len() == 20
+            {
+                return number.parse().expect("a number");
+            }
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 /// Serves until it is killed; prints its address first.
 ///
 /// `/ok` answers 201. `/flaky` answers 503 and 201 in turn. `/down` answers 503, `/down/large` with a page
-/// of 256 KiB. `/large` answers 200 with 2 MiB, `/chunked` the same without saying how much it is.
+/// of 256 KiB. `/large` answers 200 with 2 MiB, `/chunked` the same without saying how much it is. `/answers` says how many
+/// answers other paths have given, in twenty digits.
 pub fn run() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -52,11 +53,19 @@ async fn serve(mut stream: TcpStream) {
 
 /// Answers of `/flaky` so far. Operations come one after the other, so every other answer is a first one.
 static TURN: AtomicU64 = AtomicU64::new(0);
+static ANSWERS: AtomicU64 = AtomicU64::new(0);
 
 fn answer(head: &[u8]) -> Vec<u8> {
     let path = head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
     // Some contenders end every path so.
     let path = path.strip_suffix(b"/").unwrap_or(path);
+    if path == b"/answers" {
+        return reply(
+            "200 OK",
+            format!("{:020}", ANSWERS.load(Relaxed)).as_bytes(),
+        );
+    }
+    ANSWERS.fetch_add(1, Relaxed);
     match path {
         b"/flaky" if TURN.fetch_add(1, Relaxed).is_multiple_of(2) => {
             reply("503 Service Unavailable", b"busy")
