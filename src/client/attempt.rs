@@ -201,7 +201,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
             // A little of it, so that the connection can serve the next attempt. Whether that works does not matter.
             let _ = response.reader().read(DRAIN, soon(self.ends)).await;
         }
-        if buffered && assessment.verdict == Verdict::Done {
+        if buffered && assessment.verdict == Verdict::Done && !response.is_complete() {
             // In all the time that there is: so far it may have had the short time of an error page only.
             let limit = job.policy().response_buffer();
             if let Err(lost) = response.reader().read(limit, self.ends).await {
@@ -317,7 +317,8 @@ fn is_stream(response: &Response) -> bool {
     response.status() == StatusCode::SWITCHING_PROTOCOLS
         || response
             .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.as_bytes().get(..EVENTS.len()))
+            .iter()
+            .find(|(name, _)| **name == CONTENT_TYPE)
+            .and_then(|(_, value)| value.as_bytes().get(..EVENTS.len()))
             .is_some_and(|start| start.eq_ignore_ascii_case(EVENTS))
 }

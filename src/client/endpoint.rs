@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 
 use super::error::{Error, ErrorKind, Source};
-use super::frozen::{Frozen, Target};
+use super::frozen::{Frozen, Place, Target};
 use super::headers::Headers;
 use super::http_client::Client;
 use super::request::RequestBuilder;
@@ -32,7 +32,7 @@ use super::request::RequestBuilder;
 pub struct Endpoint {
     client: Client,
     method: http::Method,
-    url: Arc<Url>,
+    place: Arc<Place>,
     headers: Headers,
 }
 
@@ -41,7 +41,7 @@ impl Endpoint {
         Self {
             client,
             method: request.method.clone(),
-            url: Arc::new(Url::clone(&request.url)),
+            place: Arc::new(Place::new(Url::clone(&request.url))),
             headers: request.headers.clone(),
         }
     }
@@ -71,9 +71,12 @@ impl Endpoint {
 
     /// Starts a request to this place.
     pub fn request(&self) -> RequestBuilder {
-        let url = Target::Prepared(Arc::clone(&self.url));
-        let frozen = Frozen::begin(self.method.clone(), url, self.headers.clone());
-        RequestBuilder::new(self.client.clone(), Ok(frozen))
+        RequestBuilder::begin(
+            self.client.clone(),
+            self.method.clone(),
+            Target::Prepared(Arc::clone(&self.place)),
+            self.headers.clone(),
+        )
     }
 }
 
@@ -82,8 +85,8 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("method", &self.method)
-            .field("host", &self.url.host_str())
-            .field("path", &self.url.path())
+            .field("host", &self.place.url.host_str())
+            .field("path", &self.place.url.path())
             .field(
                 "headers",
                 &self

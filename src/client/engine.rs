@@ -56,15 +56,21 @@ pub(crate) struct Call<'a> {
 }
 
 impl Engine {
-    /// The loop for a call, before its first attempt.
-    pub(crate) fn run<'a>(&'a self, call: Call<'a>) -> Result<Run<'a>, Error> {
-        if let Some(key) = call.key
-            && !key.drawn
-            && !self.reuse_allowed
-            && !self.used.admit(&key.key, call.frozen)
-        {
-            return Err(reused(key));
+    /// Refuses a key that the caller has sent with another request.
+    pub(crate) fn refuse_reuse(
+        &self,
+        key: Option<&KeyInUse>,
+        frozen: &Frozen,
+    ) -> Result<(), Error> {
+        match key.filter(|key| !key.drawn && !self.reuse_allowed) {
+            Some(key) if !self.used.admit(&key.key, frozen) => Err(reused(key)),
+            _ => Ok(()),
         }
+    }
+
+    /// The loop for a call, before its first attempt.
+    #[inline]
+    pub(crate) fn run<'a>(&'a self, call: Call<'a>) -> Run<'a> {
         let job = Job {
             engine: self,
             frozen: call.frozen,
@@ -75,7 +81,7 @@ impl Engine {
             began: call.began,
             span: trace::operation(call.frozen, call.key.map(|key| &key.key)),
         };
-        Ok(Run::new(job, call.log, call.now))
+        Run::new(job, call.log, call.now)
     }
 }
 
@@ -98,6 +104,7 @@ impl Transport for Direct<'_> {
         None
     }
 
+    #[inline(always)]
     fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request {
         frozen.request(body, without_expect)
     }
@@ -172,7 +179,8 @@ where
     type Output = Sent;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Sent> {
-        Pin::new(&mut self.0).poll(context).map_ok(Response::new)
+        let sent = Pin::new(&mut self.0).poll(context);
+        sent.map_ok(|response| Response::new(response))
     }
 }
 

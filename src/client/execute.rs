@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use super::attempt::{End, Landed, Transport, set_out};
 use super::error::{Effect, Error, ErrorKind, What};
 use super::frozen::AttemptBody;
-use super::job::{Job, origin, since_epoch};
+use super::job::{Job, since_epoch};
 use super::report::{Attempt, Log, Report};
 use super::response::{Meta, Response};
 use super::trace;
@@ -41,6 +41,7 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// `log` has the attempts that went before.
+    #[inline]
     pub(crate) fn new(job: Job<'a>, log: Log, now: Instant) -> Self {
         let count = |poll| {
             let counted = log.iter().filter(|attempt| attempt.poll == poll).count();
@@ -106,6 +107,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    #[inline]
     fn begin(&mut self) -> Result<(), Error> {
         self.refuse_forgotten_key()?;
         // A second call by a middleware before ours is the same operation.
@@ -114,7 +116,7 @@ impl<'a> Run<'a> {
         }
         let job = &self.job;
         if let Some(budget) = job.policy().budget() {
-            budget.deposit(origin(job.frozen), since_epoch(job.began));
+            budget.deposit(job.frozen.url.payer(), since_epoch(job.began));
         }
         Ok(())
     }
@@ -267,12 +269,13 @@ impl<'a> Run<'a> {
         let delays = self.delays.get_or_insert_with(|| backoff.delays());
         decide(job.policy(), &situation, end.assessment, delays, || {
             job.policy().budget().is_none_or(|budget| {
-                budget.withdraw(origin(job.frozen), since_epoch(Instant::now()))
+                budget.withdraw(job.frozen.url.payer(), since_epoch(Instant::now()))
             })
         })
     }
 
     /// What the server asked us to wait. Only looked for where it could matter.
+    #[inline]
     fn hint(&self, end: &End) -> Option<Duration> {
         if end.assessment.verdict == Verdict::Done {
             return None;
@@ -310,8 +313,10 @@ impl<'a> Run<'a> {
         } else {
             self.replay(&answer, meaning, landed)
         };
-        let mut report = self.report(replay, stopped_by, hint, landed.unknown_before);
-        report.echo_mismatch = echo_mismatch;
+        let report = Report {
+            echo_mismatch,
+            ..self.report(replay, stopped_by, hint, landed.unknown_before)
+        };
         Ok(self.response(answer, report, effect, meaning))
     }
 
@@ -346,6 +351,7 @@ impl<'a> Run<'a> {
     }
 
     /// Looks whether the server keeps to what its contract says of echoes and markers. Returns whether it echoed another key.
+    #[inline]
     fn witness(&self, answer: &Response, meaning: Meaning, landed: Landed) -> bool {
         let (job, headers) = (&self.job, answer.headers());
         let Some(key) = job.key() else {
@@ -357,7 +363,7 @@ impl<'a> Run<'a> {
             let host = url.host_str().unwrap_or_default();
             job.engine
                 .unmarked
-                .note(origin(job.frozen), host, marked, landed.unknown_before);
+                .note(job.frozen.url.payer(), host, marked, landed.unknown_before);
         }
         let mismatch = echoes_another_key(job.contract(), key, headers);
         if mismatch {
@@ -379,6 +385,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    #[inline]
     fn report(
         &mut self,
         replay: Replay,
@@ -400,6 +407,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    #[inline]
     fn response(
         &self,
         mut answer: Response,

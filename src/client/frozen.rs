@@ -18,7 +18,7 @@ use super::error::{Effect, Error, ErrorKind, Source, What};
 use super::fault::Fault;
 use super::headers::Headers;
 use super::report::Report;
-use crate::retry::{Failure, StoppedBy};
+use crate::retry::{Failure, Origin, StoppedBy};
 
 /// What every attempt is made from: the same method, target, headers and body bytes.
 #[derive(Clone, Debug)]
@@ -38,7 +38,21 @@ pub(crate) struct Frozen {
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Own(Url),
-    Prepared(Arc<Url>),
+    Prepared(Arc<Place>),
+}
+
+/// An address, and whose budget it draws on.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) url: Url,
+    origin: Origin,
+}
+
+impl Place {
+    pub(crate) fn new(url: Url) -> Self {
+        let origin = origin(&url);
+        Self { url, origin }
+    }
 }
 
 impl Deref for Target {
@@ -47,22 +61,40 @@ impl Deref for Target {
     fn deref(&self) -> &Url {
         match self {
             Self::Own(url) => url,
-            Self::Prepared(url) => url,
+            Self::Prepared(place) => &place.url,
         }
     }
 }
 
 impl Target {
     /// The address, to be changed for this request alone.
-    pub(crate) fn to_mut(&mut self) -> &mut Url {
-        if let Self::Prepared(url) = self {
-            *self = Self::Own(Url::clone(url));
-        }
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Url)) {
         match self {
-            Self::Own(url) => url,
-            Self::Prepared(url) => Arc::make_mut(url),
+            Self::Own(url) => change(url),
+            Self::Prepared(place) => {
+                let mut url = place.url.clone();
+                change(&mut url);
+                *self = Self::Own(url);
+            }
         }
     }
+
+    /// Whose budget it is.
+    #[inline]
+    pub(crate) fn payer(&self) -> Origin {
+        match self {
+            Self::Own(url) => origin(url),
+            Self::Prepared(place) => place.origin,
+        }
+    }
+}
+
+fn origin(url: &Url) -> Origin {
+    Origin::of(
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default().unwrap_or_default(),
+    )
 }
 
 /// What a look at the headers has shown.
@@ -149,7 +181,7 @@ impl BodyFault {
 
 impl Frozen {
     /// A request without a body.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(method: Method, url: Target, headers: Headers) -> Self {
         Self {
             method,
@@ -186,7 +218,7 @@ impl Frozen {
         let mut request = changed.map_err(Fault::builder)?;
         self.headers = Headers::from(request.headers());
         if *request.url() != *self.url {
-            *self.url.to_mut() = request.url().clone();
+            self.url = Target::Own(request.url().clone());
         }
         if let Some(body) = request.body_mut().take() {
             self.set_body(body);
@@ -210,6 +242,7 @@ impl Frozen {
     }
 
     /// Looks at the headers, once, for all that is to be known of them before the first attempt.
+    #[inline]
     pub(crate) fn look(&mut self, key: Option<&HeaderName>) -> Seen {
         let mut seen = Seen {
             key: false,
@@ -224,7 +257,7 @@ impl Frozen {
     }
 
     /// The request of one attempt.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request(&self, body: AttemptBody, without_expect: bool) -> Request {
         let mut request = Request::new(self.method.clone(), Url::clone(&self.url));
         *request.headers_mut() = self.headers.to_map();
@@ -294,6 +327,7 @@ impl FrozenBody {
     }
 
     /// The body for the next attempt, where it need not be read first.
+    #[inline]
     pub(crate) fn at_hand(&self) -> Option<AttemptBody> {
         match self {
             Self::None => Some(AttemptBody::None),

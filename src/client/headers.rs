@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 ///
 /// A list, for there are few of them: it takes a third of the room of a [`HeaderMap`], which an operation would hold all the while
 /// that it waits, and the map of an attempt is as quickly made from it as copied, with room for what reqwest adds.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Headers(SmallVec<[(HeaderName, HeaderValue); USUAL]>);
 
 /// So many need no room elsewhere: content type, key, and one of the caller's.
 const USUAL: usize = 3;
-/// What is added below: `accept`, and one of a middleware's.
-const ADDED: usize = 2;
+/// What is added below: `accept`, `host` and the length of the body.
+const ADDED: usize = 3;
 
 impl Headers {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
@@ -21,6 +21,7 @@ impl Headers {
     }
 
     /// The first one of that name.
+    #[inline]
     pub(crate) fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
         let mut all = self.0.iter();
         all.find(|(own, _)| own == name).map(|(_, value)| value)
@@ -39,16 +40,19 @@ impl Headers {
         all.map(|(_, value)| value)
     }
 
+    #[inline]
     pub(crate) fn contains(&self, name: &HeaderName) -> bool {
         self.get(name).is_some()
     }
 
     /// Adds one, beside those of the same name.
+    #[inline]
     pub(crate) fn append(&mut self, name: HeaderName, value: HeaderValue) {
         self.0.push((name, value));
     }
 
     /// Adds one, if there is none of that name.
+    #[inline]
     pub(crate) fn add(&mut self, name: HeaderName, value: HeaderValue) {
         if !self.contains(&name) {
             self.append(name, value);
@@ -72,6 +76,16 @@ impl Headers {
             map.append(name.clone(), value.clone());
         }
         map
+    }
+}
+
+impl Clone for Headers {
+    fn clone(&self) -> Self {
+        // Most prepared places have none; then there is no room to be copied.
+        match self.0.is_empty() {
+            true => Self::default(),
+            false => Self(self.0.clone()),
+        }
     }
 }
 

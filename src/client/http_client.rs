@@ -103,17 +103,21 @@ impl Client {
 
     /// Starts a request. A bad URL is reported when it is sent; user-info in it becomes basic authentication.
     pub fn request(&self, method: Method, url: impl IntoUrl) -> RequestBuilder {
-        let request = match url.into_url() {
+        let client = self.clone();
+        match url.into_url() {
             Ok(url) if url.username().is_empty() && url.password().is_none() => {
-                Ok(Frozen::begin(method, Target::Own(url), Headers::default()))
+                RequestBuilder::begin(client, method, Target::Own(url), Headers::default())
             }
             Ok(url) => {
                 let request = self.0.http.request(method, url).build();
-                request.map(Frozen::new).map_err(Fault::builder)
+                let request = request.map(Frozen::new).map_err(Fault::builder);
+                RequestBuilder::new(client, request.map_err(Box::new))
             }
-            Err(message) => Err(Fault::new(ErrorKind::Builder, message)),
-        };
-        RequestBuilder::new(self.clone(), request.map_err(Box::new))
+            Err(message) => {
+                let fault = Fault::new(ErrorKind::Builder, message);
+                RequestBuilder::new(client, Err(Box::new(fault)))
+            }
+        }
     }
 
     /// Prepares a place to which many operations go: its URL is parsed once.

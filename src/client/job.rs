@@ -14,7 +14,7 @@ use super::operation::Overrides;
 use super::past::Past;
 use super::settle::KeyInUse;
 use crate::contract::{Contract, IdempotencyKey};
-use crate::retry::{Origin, Protection, RetryPolicy};
+use crate::retry::{Protection, RetryPolicy};
 
 /// An operation as the loop sees it.
 pub(crate) struct Job<'a> {
@@ -30,20 +30,24 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    #[inline]
     pub(crate) fn key(&self) -> Option<&'a IdempotencyKey> {
         self.key.map(|key| &key.key)
     }
 
+    #[inline]
     pub(crate) fn contract(&self) -> &'a Contract {
         let own = self.overrides.contract.as_ref();
         own.unwrap_or(&self.engine.contract)
     }
 
+    #[inline]
     pub(crate) fn policy(&self) -> &'a RetryPolicy {
         let own = self.overrides.policy.as_ref();
         own.unwrap_or(&self.engine.policy)
     }
 
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.overrides.deadline.or(self.policy().deadline())
     }
@@ -58,6 +62,7 @@ impl<'a> Job<'a> {
     }
 
     /// When the next attempt has to be over.
+    #[inline]
     pub(crate) fn attempt_ends(&self, began: Instant) -> Option<Instant> {
         let own = self.policy().attempt_timeout();
         if began == self.began {
@@ -69,6 +74,7 @@ impl<'a> Job<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn key_window(&self) -> Option<Duration> {
         self.key.and_then(|_| self.contract().window().bound())
     }
@@ -79,6 +85,7 @@ impl<'a> Job<'a> {
     }
 
     /// Adds the headers that go along with the key, which begin with the first attempt.
+    #[inline]
     pub(crate) fn accompany(&self, request: &mut Request) {
         let contract = self.contract();
         if self.key.is_some()
@@ -90,16 +97,6 @@ impl<'a> Job<'a> {
             }
         }
     }
-}
-
-/// Whose budget it is.
-pub(crate) fn origin(frozen: &Frozen) -> Origin {
-    let url = &frozen.url;
-    Origin::of(
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.port_or_known_default().unwrap_or_default(),
-    )
 }
 
 /// The time since a moment before this process first asked. Budgets are shared between clients, so they count from one moment.

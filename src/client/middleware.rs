@@ -179,8 +179,8 @@ impl Middleware for IdempotencyMiddleware {
             pristine: Pristine::of(extensions, ticket),
             extensions,
         };
-        let result = match self.engine.run(call) {
-            Ok(mut run) => run.execute(&mut chain).await,
+        let result = match self.engine.refuse_reuse(key.as_ref(), &frozen) {
+            Ok(()) => self.engine.run(call).execute(&mut chain).await,
             Err(error) => Err(error),
         };
         course.set_log(match &result {

@@ -29,7 +29,7 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(client: Client, request: Result<Frozen, Box<Fault>>) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -63,6 +63,7 @@ impl Operation {
     }
 
     /// What earlier attempts have left behind, those of the operation of which this is a copy too.
+    #[inline]
     pub(crate) fn past(&self) -> &Past {
         self.origin
             .as_ref()
@@ -70,6 +71,7 @@ impl Operation {
     }
 
     /// Completes the request, and gives the operation its key in the shape that the contract wants.
+    #[inline]
     pub(crate) fn complete(&mut self, wanted: Wanted) {
         if let Ok(frozen) = &mut self.request {
             frozen.add_defaults(self.client.default_headers());

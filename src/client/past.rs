@@ -34,6 +34,7 @@ impl Past {
     }
 
     /// Takes note that an attempt sets out. Whatever happens to the returned value, the attempt is accounted for.
+    #[inline]
     pub(crate) fn set_out<'a>(
         &'a self,
         key: Option<&'a IdempotencyKey>,
@@ -51,11 +52,13 @@ impl Past {
     }
 
     /// Whether an attempt ended with nobody knowing whether it was processed.
+    #[inline]
     pub(crate) fn is_unknown(&self) -> bool {
         self.unknown.load(Ordering::Acquire)
     }
 
     /// Whether any attempt so far may have been processed.
+    #[inline]
     pub(crate) fn may_be_processed(&self) -> bool {
         self.is_unknown() || self.answered.load(Ordering::Acquire)
     }
@@ -75,6 +78,7 @@ impl Past {
         }
     }
 
+    #[inline]
     fn first_attempt(&self) -> MutexGuard<'_, Option<Instant>> {
         self.first_sent
             .lock()
@@ -96,6 +100,7 @@ impl Past {
 
     /// How old the key is: the time since its first use. The system's clock is asked only where the first use was in another
     /// life; a clock that went back makes the key as old as it can be told, never negative.
+    #[inline]
     pub(crate) fn key_age(&self) -> Duration {
         match (self.earlier.get(), *self.first_attempt()) {
             (Some(first), _) => SystemTime::now().duration_since(*first).unwrap_or_default(),
@@ -117,16 +122,19 @@ pub(crate) struct Flight<'a> {
 
 impl Flight<'_> {
     /// Whether another attempt of the same operation ended unknown, or is under way at the same time.
+    #[inline]
     pub(crate) fn unknown_before(&self) -> bool {
         self.past.is_unknown() || self.past.in_flight.load(Ordering::Acquire) > 1
     }
 
     /// Whether another attempt of the same operation may have been processed.
+    #[inline]
     pub(crate) fn processed_before(&self) -> bool {
         self.unknown_before() || self.past.may_be_processed()
     }
 
     /// The attempt is over and got this far.
+    #[inline]
     pub(crate) fn land(mut self, reach: Reach) {
         self.landed = true;
         match reach {

@@ -37,7 +37,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self {
             response,
@@ -99,16 +99,19 @@ impl Reader {
         self.broken.take().map(Source::transport)
     }
 
+    #[inline]
     pub(crate) fn so_far(&self) -> &[u8] {
         self.buffer.so_far()
     }
 
     /// Whether the body was read to its end.
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// The whole body, if it was read to its end.
+    #[inline]
     pub(crate) fn take_complete(&mut self) -> Option<Bytes> {
         self.complete
             .then(|| std::mem::take(&mut self.buffer).finish())

@@ -37,6 +37,7 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
+    #[inline]
     pub(crate) fn new(method: &http::Method, past: &Past, seal: Option<Seal>) -> Self {
         Self {
             safe: method.is_safe(),
@@ -72,6 +73,7 @@ impl Hops {
     }
 
     /// Whether the answer of this attempt can only be its first hop's, on a client with this redirect policy.
+    #[inline]
     pub(crate) fn is_direct(&self) -> bool {
         !self.followed.get() && self.exchanges.get() <= 1
     }
@@ -119,6 +121,7 @@ impl Hops {
 }
 
 /// Exchanges an attempt for what is in its place on this thread. While the thread ends there is no such place, and nothing to find.
+#[inline]
 fn swap(hops: &mut Option<Hops>) {
     let _ = HOPS.try_with(|current| *hops = current.replace(hops.take()));
 }

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::header::AUTHORIZATION;
 #[cfg(feature = "json")]
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use reqwest::Body;
 
 use super::error::Error;
 use super::fault::Fault;
-use super::frozen::{Frozen, FrozenBody};
+use super::frozen::{Frozen, FrozenBody, Target};
+use super::headers::Headers;
 use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
 use super::operation::Operation;
@@ -30,7 +32,15 @@ const JSON: usize = 256;
 pub struct RequestBuilder(Arc<Operation>);
 
 impl RequestBuilder {
-    #[inline]
+    /// A request without a body.
+    #[inline(always)]
+    pub(crate) fn begin(client: Client, method: Method, url: Target, headers: Headers) -> Self {
+        Self(Operation::new(
+            client,
+            Ok(Frozen::begin(method, url, headers)),
+        ))
+    }
+
     pub(crate) fn new(client: Client, request: Result<Frozen, Box<Fault>>) -> Self {
         Self(Operation::new(client, request))
     }
@@ -89,7 +99,13 @@ impl RequestBuilder {
 
     /// Sets a bearer token.
     pub fn bearer_auth(self, token: impl fmt::Display) -> Self {
-        self.by_reqwest(|inner| inner.bearer_auth(token))
+        self.change(|frozen| {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|error| Fault::unbuilt(http::Error::from(error)))?;
+            value.set_sensitive(true);
+            frozen.headers.append(AUTHORIZATION, value);
+            Ok(())
+        })
     }
 
     /// Sets the body. A stream is buffered before the first attempt, up to the policy's request buffer, where the operation may

@@ -76,7 +76,7 @@ impl Meta {
 }
 
 impl Response {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self(Box::new(Inner {
             reader: Reader::new(response),
@@ -85,10 +85,12 @@ impl Response {
         }))
     }
 
+    #[inline]
     pub(crate) fn reader(&mut self) -> &mut Reader {
         &mut self.0.reader
     }
 
+    #[inline]
     pub(crate) fn so_far(&self) -> &[u8] {
         self.0.reader.so_far()
     }
@@ -102,11 +104,13 @@ impl Response {
     }
 
     /// Completes the response: from here on it is the caller's.
+    #[inline]
     pub(crate) fn complete(&mut self, meta: Meta) {
         self.0.meta = meta;
     }
 
     /// What the answer names as made by an earlier attempt.
+    #[inline]
     pub(crate) fn take_resource(&mut self) -> Option<String> {
         self.0.reading.resource.take()
     }
@@ -116,18 +120,21 @@ impl Response {
     }
 
     /// Whether the body was read to its end.
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.0.reader.is_complete()
     }
 
     /// The status.
     #[must_use]
+    #[inline]
     pub fn status(&self) -> StatusCode {
         self.inner().status()
     }
 
     /// The headers.
     #[must_use]
+    #[inline]
     pub fn headers(&self) -> &HeaderMap {
         self.inner().headers()
     }

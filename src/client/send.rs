@@ -26,8 +26,10 @@ impl Operation {
             // Boxed: those who have no middlewares need not carry the room for them.
             return Box::pin(self.through(chain, frozen)).await;
         }
+        let engine = self.client.engine();
+        engine.refuse_reuse(self.key.as_ref(), frozen)?;
         let now = Instant::now();
-        let call = Call {
+        let mut run = engine.run(Call {
             frozen,
             key: self.key.as_ref(),
             overrides: self.overrides.as_deref().unwrap_or(&Overrides::NONE),
@@ -35,9 +37,8 @@ impl Operation {
             began: now,
             now,
             log: Log::new(),
-        };
+        });
         let mut direct = Direct(self.client.http());
-        let mut run = self.client.engine().run(call)?;
         run.execute(&mut direct).await
     }
 

@@ -36,6 +36,7 @@ impl Wanted {
     }
 
     /// As this contract wants it, for an operation that has not been sent.
+    #[inline]
     pub(crate) fn shaped(self, contract: &Contract) -> Self {
         match self {
             Self::Drawn(key) => Self::Drawn(contract.shape(key, SystemTime::now)),
@@ -52,6 +53,7 @@ impl Wanted {
         }
     }
 
+    #[inline]
     fn key(&self) -> Option<&IdempotencyKey> {
         match self {
             Self::Own => None,
@@ -63,6 +65,7 @@ impl Wanted {
         self.clone().into_asked()
     }
 
+    #[inline]
     fn into_asked(self) -> Option<KeyInUse> {
         let drawn = matches!(self, Self::Drawn(_));
         match self {
@@ -73,6 +76,7 @@ impl Wanted {
 }
 
 /// What makes it safe to send this request again.
+#[inline]
 pub(crate) fn protection(method: &Method, key: Option<&KeyInUse>) -> Protection {
     match key {
         Some(key) if key.drawn => Protection::DrawnKey,

@@ -11,6 +11,7 @@ use crate::contract::{IdempotencyKey, KeyDigest};
 use crate::retry::{Failure, StoppedBy, Verdict};
 
 /// The span of one operation. Every attempt is an event in it.
+#[inline]
 pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Span {
     let span = tracing::info_span!(
         "idempotent_operation",
@@ -32,6 +33,7 @@ fn digest(key: &IdempotencyKey) -> tracing::field::DisplayValue<KeyDigest> {
 }
 
 /// How an attempt ended and what follows.
+#[inline]
 pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<StoppedBy>) {
     let resend_count = attempt.number.saturating_sub(1);
     let (wait, why) = attempt.wait.unzip();

@@ -126,6 +126,7 @@ impl Contract {
         Self(Repr::Shared(Arc::new(compiled)))
     }
 
+    #[inline]
     fn compiled(&self) -> &Compiled {
         match &self.0 {
             Repr::Ready(compiled) => compiled,
@@ -133,6 +134,7 @@ impl Contract {
         }
     }
 
+    #[inline]
     fn spec(&self) -> &Spec {
         &self.compiled().spec
     }
@@ -149,12 +151,14 @@ impl Contract {
 
     /// Where the key travels.
     #[must_use]
+    #[inline]
     pub fn carrier(&self) -> &Carrier {
         &self.compiled().carrier
     }
 
     /// The header in which the key travels, if it travels in one.
     #[must_use]
+    #[inline]
     pub fn key_header(&self) -> Option<&HeaderName> {
         match self.carrier() {
             Carrier::Header(name) => Some(name),
@@ -163,6 +167,7 @@ impl Contract {
     }
 
     /// The headers that go along with the key.
+    #[inline]
     pub fn companions(&self) -> impl Iterator<Item = &Companion> {
         self.compiled()
             .companions
@@ -198,24 +203,28 @@ impl Contract {
 
     /// How the key is written into its header.
     #[must_use]
+    #[inline]
     pub fn encoding(&self) -> KeyEncoding {
         self.spec().encoding
     }
 
     /// Which keys the server takes.
     #[must_use]
+    #[inline]
     pub fn key_format(&self) -> &KeyFormat {
         &self.spec().format
     }
 
     /// Whether the server honours a key on this method.
     #[must_use]
+    #[inline]
     pub fn honours(&self, method: &Method) -> bool {
         self.spec().methods.contains(method)
     }
 
     /// How long the server remembers a key.
     #[must_use]
+    #[inline]
     pub fn window(&self) -> Window {
         self.spec().window
     }
@@ -254,6 +263,7 @@ impl Contract {
 
     /// Whether a 409 without a recognised meaning is the operation's final answer.
     #[must_use]
+    #[inline]
     pub fn conflict_is_final(&self) -> bool {
         self.spec().conflict_is_final
     }
@@ -261,12 +271,14 @@ impl Contract {
     /// Whether the server is known to mark its replays, by a marker that this contract names. The ones that are recognised
     /// everywhere do not count.
     #[must_use]
+    #[inline]
     pub fn marks_replays(&self) -> bool {
         self.spec().marks_replays
     }
 
     /// The header in which the server echoes the key, if it does. An echo is no proof of a replay.
     #[must_use]
+    #[inline]
     pub fn echo_header(&self) -> Option<&HeaderName> {
         self.compiled().markers.echo.as_ref()
     }
@@ -343,6 +355,7 @@ impl Contract {
                 })
     }
 
+    #[inline]
     fn has_rules(&self, code: u16) -> bool {
         self.compiled()
             .classes

@@ -106,6 +106,7 @@ impl IdempotencyKey {
     }
 
     /// The text as bytes, without the check that they are text.
+    #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { length, bytes, .. } => &bytes[..usize::from(*length)],
@@ -114,6 +115,7 @@ impl IdempotencyKey {
     }
 
     /// Whether there is a double quote in the text.
+    #[inline]
     pub(super) fn has_quote(&self) -> bool {
         match &self.0 {
             Repr::Inline { quoted, .. } => *quoted,

@@ -54,6 +54,7 @@ pub struct Origin(u64);
 impl Origin {
     /// The origin of a URL's parts. Host names are compared as they are: a URL parser has lowered them.
     #[must_use]
+    #[inline]
     pub fn of(scheme: &str, host: &str, port: u16) -> Self {
         // A name that is made to collide with another gains nothing but a share in its budget, so the hash may be a quick one.
         let mut hasher = FxHasher::default();
@@ -88,6 +89,7 @@ impl RetryBudget {
     }
 
     /// Counts one operation, once, however many attempts it takes. `now` is the time since any fixed moment.
+    #[inline]
     pub fn deposit(&self, origin: Origin, now: Duration) {
         if self.rates.extra_load_percent > 0 {
             self.accounts.get(origin.0, now, self.rates).deposit(now);

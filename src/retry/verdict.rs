@@ -339,8 +339,15 @@ impl Assessment {
 /// assert_eq!(assess(Protection::None, lost, false).reach, Reach::MaybeProcessed);
 /// ```
 #[must_use]
+#[inline]
 pub fn assess(protection: Protection, outcome: Outcome, unknown_before: bool) -> Assessment {
     match outcome {
+        // What every operation hopes for.
+        Outcome::Answer(answer)
+            if answer.status.is_success() && answer.meaning == Meaning::Plain =>
+        {
+            Assessment::new(Verdict::Done, Reach::Answered)
+        }
         Outcome::Failure { failure, direct } => assess_failure(protection, failure, direct),
         Outcome::Answer(answer) if protection.is_keyed() => {
             assess_keyed(protection, answer, unknown_before)

@@ -163,7 +163,7 @@ impl Gap {
         if self.notation == Notation::Query {
             let query = complete(frozen.url.query().unwrap_or_default().as_bytes());
             let query = std::str::from_utf8(&query).ok();
-            frozen.url.to_mut().set_query(query);
+            frozen.url.change(|url| url.set_query(query));
             return;
         }
         let body = match &frozen.body {
