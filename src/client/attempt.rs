@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -14,12 +15,11 @@ use tokio::time::{Instant, sleep_until};
 use super::classify;
 use super::error::Source;
 use super::frozen::{AttemptBody, Frozen};
-use super::guard::Seal;
 use super::job::Job;
-use super::past::Flight;
+use super::past::{Flight, Past};
 use super::redirect::Hops;
 use super::response::Response;
-use super::ticket::FrozenRef;
+use super::ticket::Passage;
 use crate::contract::Meaning;
 use crate::retry::{Answer, Assessment, Failure, Outcome, Verdict, assess};
 
@@ -34,7 +34,7 @@ pub(crate) type Sent = Result<Response, reqwest_middleware::Error>;
 /// Where an attempt's request goes: straight to reqwest, or down the rest of a middleware chain.
 pub(crate) trait Transport: Send {
     /// The request that middlewares on the way may not change, where there are any.
-    fn seal(&self) -> Option<FrozenRef>;
+    fn seal(&self) -> Option<Arc<Passage>>;
 
     /// The next attempt's request.
     fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request;
@@ -42,7 +42,11 @@ pub(crate) trait Transport: Send {
     /// Sends one request and returns at the head of its answer.
     ///
     /// The request is handed on at once, not by the future: that would carry it, through every layer, for the whole attempt.
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin;
+    fn send<'t>(
+        &'t mut self,
+        request: Request,
+        hops: &mut Option<Hops>,
+    ) -> impl Future<Output = Sent> + Send + Unpin + use<'t, Self>;
 }
 
 /// How an attempt ended.
@@ -56,7 +60,6 @@ pub(crate) struct End {
 
 /// An attempt under way.
 pub(crate) struct UnderWay<'a, F> {
-    job: &'a Job<'a>,
     sending: F,
     hops: Option<Hops>,
     flight: Flight<'a>,
@@ -87,22 +90,18 @@ pub(crate) fn set_out<'a, T: Transport>(
     began: Instant,
 ) -> UnderWay<'a, impl Future<Output = Sent> + Send + Unpin + use<'a, T>> {
     let repeatable = !matches!(body, AttemptBody::Once(_));
-    let flight = job.past.set_out(job.key(), &job.span, began);
+    let flight = Past::set_out(job, began);
     let mut request = transport.request(job.frozen, body, without_expect);
     job.accompany(&mut request);
-    let seal = transport.seal().map(|frozen| {
-        let key_header = job.key.and_then(|_| job.contract().key_header());
-        Seal::new(frozen, key_header)
-    });
+    let mut hops = Some(Hops::new(&job.frozen.method, job.past, transport.seal()));
     UnderWay {
-        sending: transport.send(request),
-        hops: Some(Hops::new(&job.frozen.method, job.past, seal)),
+        sending: transport.send(request, &mut hops),
+        hops,
         flight,
         began,
         ends: job.attempt_ends(began),
         expects_continue: job.frozen.expects_continue && !without_expect,
         repeatable,
-        job,
     }
 }
 
@@ -110,10 +109,11 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
     /// Waits for the answer and reads it, both before the attempt's time is up.
     pub(crate) async fn end(&mut self) -> End {
         let sent = self.exchange().await;
-        match self.head(sent) {
-            Ok(response) => self.take(response).await,
-            Err(end) => end,
-        }
+        let response = match self.head(sent) {
+            Ok(response) => response,
+            Err(end) => return end,
+        };
+        self.take(response).await
     }
 
     /// The attempt is over.
@@ -150,7 +150,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
 
     /// The answer, if one came whose body can be read; else how the attempt ended without.
     fn head(&self, sent: Option<Sent>) -> Result<Response, End> {
-        let job = self.job;
+        let job = self.flight.job;
         let fail = |failure, direct, source| Err(End::failed(job, failure, direct, source));
         let hops = self.hops.as_ref();
         match sent {
@@ -182,7 +182,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
 
     /// Reads as much of an answer as its meaning needs, and all of it (up to the buffer) where it is the operation's answer.
     async fn take(&mut self, mut response: Response) -> End {
-        let job = self.job;
+        let job = self.flight.job;
         let status = response.status();
         let keyed = job.key.is_some() && !is_stream(&response);
         let buffered = keyed && !job.overrides.stream_answer;
@@ -232,7 +232,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
 
     /// What the answer comes to, as far as it was read.
     fn assess(&self, response: &mut Response) -> Assessment {
-        let job = self.job;
+        let job = self.flight.job;
         let status = response.status();
         let reading = job
             .contract()

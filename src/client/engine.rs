@@ -16,12 +16,13 @@ use super::frozen::{AttemptBody, Frozen};
 use super::job::Job;
 use super::operation::Overrides;
 use super::past::Past;
+use super::redirect::Hops;
 use super::report::Log;
 use super::response::Response;
 use super::reuse::UsedKeys;
 use super::rolls::Rolls;
 use super::settle::{KeyInUse, protection};
-use super::ticket::{FrozenRef, Ticket};
+use super::ticket::{Passage, Ticket};
 use super::trace;
 use super::witness::Unmarked;
 use crate::contract::{Contract, KeySource};
@@ -99,8 +100,8 @@ fn reused(key: &KeyInUse) -> Error {
 /// Straight to reqwest.
 pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
 
-impl Transport for Direct<'_> {
-    fn seal(&self) -> Option<FrozenRef> {
+impl<'c> Transport for Direct<'c> {
+    fn seal(&self) -> Option<Arc<Passage>> {
         None
     }
 
@@ -109,7 +110,11 @@ impl Transport for Direct<'_> {
         frozen.request(body, without_expect)
     }
 
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
+    fn send<'t>(
+        &'t mut self,
+        request: Request,
+        _hops: &mut Option<Hops>,
+    ) -> impl Future<Output = Sent> + Send + Unpin + use<'c, 't> {
         Straight(self.0.execute(request))
     }
 }
@@ -133,27 +138,28 @@ where
 }
 
 /// Down the rest of a middleware chain.
-pub(crate) struct Chain<'a, 'e> {
-    pub(crate) next: Next<'a>,
-    pub(crate) frozen: FrozenRef,
+pub(crate) struct Chain<'a, 'n> {
+    pub(crate) next: &'a Next<'n>,
+    pub(crate) passage: &'a Arc<Passage>,
     /// The request as it came, for the first attempt.
-    pub(crate) first: Option<Request>,
-    pub(crate) pristine: Pristine,
+    pub(crate) first: &'a mut Option<Request>,
+    pub(crate) pristine: Pristine<'a>,
     /// Where the last attempt's extensions go.
-    pub(crate) extensions: &'e mut http::Extensions,
+    pub(crate) extensions: &'a mut http::Extensions,
 }
 
 /// The caller's extensions, as they were before the first attempt.
-pub(crate) enum Pristine {
-    /// Nothing but the ticket, and not used yet.
-    Untouched(Ticket),
-    Ticket(Ticket),
+pub(crate) enum Pristine<'a> {
+    /// Nothing but the ticket, and as they were.
+    Untouched(&'a Ticket),
+    /// Nothing but the ticket.
+    Ticket(&'a Ticket),
     All(http::Extensions),
 }
 
-impl Transport for Chain<'_, '_> {
-    fn seal(&self) -> Option<FrozenRef> {
-        Some(self.frozen.clone())
+impl<'a, 'n> Transport for Chain<'a, 'n> {
+    fn seal(&self) -> Option<Arc<Passage>> {
+        Some(Arc::clone(self.passage))
     }
 
     fn request(&mut self, frozen: &Frozen, body: AttemptBody, without_expect: bool) -> Request {
@@ -163,9 +169,15 @@ impl Transport for Chain<'_, '_> {
         }
     }
 
-    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
+    fn send<'t>(
+        &'t mut self,
+        request: Request,
+        hops: &mut Option<Hops>,
+    ) -> impl Future<Output = Sent> + Send + Unpin + use<'a, 'n, 't> {
         self.pristine.lay_out(self.extensions);
-        Chained(self.next.clone().run(request, self.extensions))
+        let next = self.next.clone();
+        // A middleware may act when it is called, not only when it is polled.
+        Chained(Hops::enter(hops, || next.run(request, self.extensions)))
     }
 }
 
@@ -180,12 +192,12 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Sent> {
         let sent = Pin::new(&mut self.0).poll(context);
-        sent.map_ok(|response| Response::new(response))
+        sent.map_ok(Response::new)
     }
 }
 
-impl Pristine {
-    pub(crate) fn of(extensions: &http::Extensions, ticket: Ticket) -> Self {
+impl<'a> Pristine<'a> {
+    pub(crate) fn of(extensions: &http::Extensions, ticket: &'a Ticket) -> Self {
         if extensions.len() == 1 {
             Self::Untouched(ticket)
         } else {
@@ -196,7 +208,7 @@ impl Pristine {
     /// Gives an attempt what the caller gave.
     fn lay_out(&mut self, extensions: &mut http::Extensions) {
         match self {
-            Self::Untouched(ticket) => *self = Self::Ticket(ticket.clone()),
+            Self::Untouched(ticket) => *self = Self::Ticket(ticket),
             Self::Ticket(ticket) => {
                 extensions.clear();
                 extensions.insert(ticket.clone());

@@ -1,9 +1,10 @@
 //! The loop. The only one: the client and the middleware both call it.
 
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::attempt::{End, Landed, Transport, set_out};
 use super::error::{Effect, Error, ErrorKind, What};
@@ -27,7 +28,7 @@ enum Next {
 pub(crate) struct Run<'a> {
     job: Job<'a>,
     log: Log,
-    /// When the call began.
+    /// When the next attempt begins.
     now: Instant,
     attempts: u32,
     polls: u32,
@@ -35,10 +36,15 @@ pub(crate) struct Run<'a> {
     polling: bool,
     in_progress_since: Option<Duration>,
     key_age: Duration,
-    delays: Option<Delays>,
+    /// Boxed, for most operations have no second attempt.
+    delays: Option<Box<Delays>>,
     without_expect: bool,
 }
 
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` would hold its arguments twice, and every sleeping operation with it"
+)]
 impl<'a> Run<'a> {
     /// `log` has the attempts that went before.
     #[inline]
@@ -63,51 +69,65 @@ impl<'a> Run<'a> {
     }
 
     /// Sends the operation until there is an answer or a limit.
-    pub(crate) async fn execute(
-        &mut self,
-        transport: &mut impl Transport,
-    ) -> Result<Response, Error> {
-        if self.job.span.is_disabled() {
-            return self.repeat(transport).await;
-        }
-        let span = self.job.span.clone();
-        // Boxed: who does not trace need not carry the room for it.
-        Box::pin(self.repeat(transport)).instrument(span).await
-    }
-
-    async fn repeat(&mut self, transport: &mut impl Transport) -> Result<Response, Error> {
-        self.begin()?;
-        let mut now = self.now;
-        loop {
-            let body = match self.job.frozen.body.at_hand() {
-                Some(body) => body,
-                None => {
-                    let body = Box::pin(self.read_body()).await?;
-                    now = Instant::now();
-                    body
-                }
-            };
-            let mut attempt = set_out(&self.job, transport, body, self.without_expect, now);
-            let end = attempt.end().await;
-            let landed = attempt.land(&end);
-            let decided = Instant::now();
-            let delay = match self.conclude(end, landed, decided) {
-                Next::Return(result) => return result,
-                Next::Wait(delay) => delay,
-            };
-            // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
-            if !delay.is_zero() {
-                // A timer would round no wait up to its next tick.
-                match decided.checked_add(delay) {
-                    Some(end) => tokio::time::sleep_until(end).await,
-                    None => tokio::time::sleep(delay).await,
-                }
+    pub(crate) fn execute<'r>(
+        &'r mut self,
+        transport: &'r mut impl Transport,
+    ) -> impl Future<Output = Result<Response, Error>> + Send + 'r {
+        async move {
+            if self.job.span.is_none() {
+                return self.repeat(transport).await;
             }
-            now = Instant::now();
+            self.repeat_in_span(transport).await
         }
     }
 
-    #[inline]
+    /// Boxed: who does not trace need not carry the room for it.
+    fn repeat_in_span<'r>(
+        &'r mut self,
+        transport: &'r mut impl Transport,
+    ) -> Pin<Box<dyn Future<Output = Result<Response, Error>> + Send + 'r>> {
+        let span = self.job.span.as_deref().cloned();
+        let span = span.unwrap_or_else(Span::none);
+        Box::pin(self.repeat(transport).instrument(span))
+    }
+
+    fn repeat<'r>(
+        &'r mut self,
+        transport: &'r mut impl Transport,
+    ) -> impl Future<Output = Result<Response, Error>> + Send + 'r {
+        async move {
+            self.begin()?;
+            loop {
+                let body = match self.job.frozen.body.at_hand() {
+                    Some(body) => body,
+                    None => {
+                        let body = Box::pin(self.read_body()).await?;
+                        self.now = Instant::now();
+                        body
+                    }
+                };
+                let mut attempt =
+                    set_out(&self.job, transport, body, self.without_expect, self.now);
+                let end = attempt.end().await;
+                let landed = attempt.land(&end);
+                let decided = Instant::now();
+                let delay = match self.conclude(end, landed, decided) {
+                    Next::Return(result) => return result,
+                    Next::Wait(delay) => delay,
+                };
+                // The losing answer is gone by now: an operation that sleeps holds no connection and no error page.
+                if !delay.is_zero() {
+                    // A timer would round no wait up to its next tick.
+                    match decided.checked_add(delay) {
+                        Some(end) => tokio::time::sleep_until(end).await,
+                        None => tokio::time::sleep(delay).await,
+                    }
+                }
+                self.now = Instant::now();
+            }
+        }
+    }
+
     fn begin(&mut self) -> Result<(), Error> {
         self.refuse_forgotten_key()?;
         // A second call by a middleware before ours is the same operation.
@@ -266,7 +286,9 @@ impl<'a> Run<'a> {
                 0
             },
         };
-        let delays = self.delays.get_or_insert_with(|| backoff.delays());
+        let delays = self
+            .delays
+            .get_or_insert_with(|| Box::new(backoff.delays()));
         decide(job.policy(), &situation, end.assessment, delays, || {
             job.policy().budget().is_none_or(|budget| {
                 budget.withdraw(job.frozen.url.payer(), since_epoch(Instant::now()))

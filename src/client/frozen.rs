@@ -195,15 +195,36 @@ impl Frozen {
     }
 
     pub(crate) fn new(mut request: Request) -> Self {
-        let url = Target::Own(request.url().clone());
-        let headers = Headers::from(request.headers());
-        let mut frozen = Self::begin(request.method().clone(), url, headers);
-        frozen.version = request.version();
-        frozen.timeout = request.timeout().copied();
-        if let Some(body) = request.body_mut().take() {
-            frozen.set_body(body);
+        Self::of(&mut request)
+    }
+
+    /// What this request is, with its body taken out of it.
+    pub(crate) fn of(request: &mut Request) -> Self {
+        Self {
+            method: request.method().clone(),
+            url: Target::Own(request.url().clone()),
+            headers: Headers::from(request.headers()),
+            body: request.body_mut().take().map_or(FrozenBody::None, freeze),
+            expects_continue: false,
+            version: request.version(),
+            timeout: request.timeout().copied(),
         }
-        frozen
+    }
+
+    /// Completes the request that this was made of, to be the first attempt's: with its body, and with the key in this header.
+    /// False where the body is a stream.
+    pub(crate) fn complete(&self, request: &mut Request, key: Option<&HeaderName>) -> bool {
+        match &self.body {
+            FrozenBody::None => {}
+            FrozenBody::Bytes(bytes) => *request.body_mut() = Some(bytes.clone().into()),
+            FrozenBody::Stream(_) => return false,
+        }
+        if let Some(name) = key
+            && let Some(value) = self.headers.get(name)
+        {
+            request.headers_mut().insert(name.clone(), value.clone());
+        }
+        true
     }
 
     /// Has reqwest's builder make a change to the request.

@@ -1,6 +1,6 @@
 //! What middlewares may not change between the loop and the wire.
 
-use http::{Extensions, HeaderName};
+use http::Extensions;
 use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
 
@@ -8,7 +8,7 @@ use super::classify;
 use super::error::{Error, ErrorKind};
 use super::frozen::FrozenBody;
 use super::redirect::Hops;
-use super::ticket::FrozenRef;
+use super::ticket::Passage;
 
 /// Stands behind the middlewares that run once per attempt, and lets no attempt pass that is not the operation any more.
 ///
@@ -70,23 +70,10 @@ impl Middleware for OperationGuard {
     }
 }
 
-/// What every attempt of an operation has to be.
-pub(crate) struct Seal {
-    frozen: FrozenRef,
-    key_header: Option<HeaderName>,
-}
-
-impl Seal {
-    pub(crate) fn new(frozen: FrozenRef, key_header: Option<&HeaderName>) -> Self {
-        Self {
-            frozen,
-            key_header: key_header.cloned(),
-        }
-    }
-
+impl Passage {
     /// What is different in this request, if it still is the operation's and not one of a middleware's own.
     pub(crate) fn broken_by(&self, request: &Request) -> Option<&'static str> {
-        let frozen = &*self.frozen;
+        let frozen = &self.frozen;
         let same_method = *request.method() == frozen.method;
         let same_url = *request.url() == *frozen.url;
         let same_body = self.same_body(request);

@@ -26,7 +26,8 @@ pub(crate) struct Job<'a> {
     pub(crate) protection: Protection,
     /// When the operation began: now, or earlier where a middleware before ours calls a second time.
     pub(crate) began: Instant,
-    pub(crate) span: Span,
+    /// Boxed, for most applications trace no operations.
+    pub(crate) span: Option<Box<Span>>,
 }
 
 impl<'a> Job<'a> {

@@ -1,5 +1,7 @@
 //! The loop as a middleware, for clients that other people built.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Extensions, Method};
@@ -8,11 +10,12 @@ use reqwest_middleware::{Middleware, Next};
 use tokio::time::Instant;
 
 use super::engine::{Call, Chain, Engine, Pristine};
+use super::error::Error;
 use super::fault::Fault;
 use super::frozen::Frozen;
 use super::redirect::Hops;
-use super::settle::{KeyInUse, Wanted, settle};
-use super::ticket::{Boarded, Ticket};
+use super::settle::{Wanted, settle};
+use super::ticket::{Passage, Ticket};
 use crate::contract::{Contract, IdempotencyKey, KeySource};
 use crate::retry::RetryPolicy;
 
@@ -114,11 +117,8 @@ impl IdempotencyMiddleware {
         self
     }
 
-    /// The ticket that is there, or a new one.
-    fn ticket(&self, request: &Request, extensions: &Extensions) -> Ticket {
-        if let Some(ticket) = extensions.get::<Ticket>() {
-            return ticket.clone();
-        }
+    /// The ticket of a request that came without.
+    fn ticket(&self, request: &Request) -> Ticket {
         let draw = self.key_all
             && matches!(*request.method(), Method::POST | Method::PATCH)
             && self.engine.contract.honours(request.method());
@@ -126,73 +126,130 @@ impl IdempotencyMiddleware {
     }
 
     /// Makes a request part of its operation: with the operation's key, in the call that it begins or continues.
-    fn board(
-        &self,
-        ticket: &mut Ticket,
-        mut frozen: Frozen,
-    ) -> Result<(Option<KeyInUse>, Boarded), Fault> {
-        let operation = Arc::clone(&ticket.operation);
-        let own = operation.overrides().contract.as_ref();
-        let contract = own.unwrap_or(&self.engine.contract);
-        let wanted = operation.wanted(contract, &self.engine.keys);
-        let key = settle(contract, &mut frozen, wanted)?.key(wanted.clone());
-        let boarded = ticket.call(frozen, key.is_some())?;
-        Ok((key, boarded))
+    fn board(&self, ticket: &mut Ticket, request: &mut Request) -> Result<Arc<Passage>, Error> {
+        let refused = |fault: Fault, ticket: &Ticket| fault.to_error_after(ticket.operation.past());
+        // In the place where it stays from the beginning.
+        let mut passage = Arc::new(Passage::new(Frozen::of(request)));
+        let contract = self.contract_of(ticket);
+        let wanted = ticket.operation.wanted(contract, &self.engine.keys);
+        let mut settled = Ok(());
+        Passage::change(&mut passage, |passage| {
+            settled = settle(contract, &mut passage.frozen, wanted).map(|whose| {
+                passage.key = whose.key(wanted.clone());
+                if passage.key.is_some() {
+                    passage.key_header = contract.key_header().cloned();
+                }
+            });
+        });
+        settled.map_err(|fault| refused(fault, ticket))?;
+        ticket
+            .board(&mut passage)
+            .map_err(|fault| refused(fault, ticket))?;
+        self.engine
+            .refuse_reuse(passage.key.as_ref(), &passage.frozen)?;
+        Ok(passage)
+    }
+
+    fn contract_of<'a>(&'a self, ticket: &'a Ticket) -> &'a Contract {
+        let own = ticket.operation.overrides().contract.as_ref();
+        own.unwrap_or(&self.engine.contract)
+    }
+
+    /// Finds out what a request is, and completes it to be the first attempt's.
+    fn receive(&self, request: &mut Request, extensions: &mut Extensions) -> Received {
+        let mut new = None;
+        let ticket = match extensions.get_mut::<Ticket>() {
+            Some(ticket) => ticket,
+            None => new.insert(self.ticket(request)),
+        };
+        if Hops::inside(ticket.past()) {
+            return Received::Attempt;
+        }
+        let passage = match self.board(ticket, request) {
+            Ok(passage) => passage,
+            Err(error) => return Received::Refused(error),
+        };
+        let ticket = ticket.clone();
+        if new.is_some() {
+            extensions.insert(ticket.clone());
+        }
+        let is_complete = match (&passage.key, &passage.key_header) {
+            // A key in the body or in the query has made another request of it.
+            (Some(_), None) => false,
+            (_, name) => passage.frozen.complete(request, name.as_ref()),
+        };
+        Received::Operation(ticket, passage, is_complete)
     }
 }
 
-#[async_trait::async_trait]
+/// What a request is.
+enum Received {
+    /// An attempt of an operation that another layer of this kind sends.
+    Attempt,
+    Refused(Error),
+    /// With whether the request is complete as the first attempt's.
+    Operation(Ticket, Arc<Passage>, bool),
+}
+
 impl Middleware for IdempotencyMiddleware {
-    async fn handle(
-        &self,
+    // Written out, for what `async` makes of it would carry the request twice.
+    fn handle<'s, 'e, 'n, 'f>(
+        &'s self,
         request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        let mut ticket = self.ticket(&request, extensions);
-        if Hops::inside(ticket.past()) {
-            return next.run(request, extensions).await;
-        }
-        let (key, Boarded { course, frozen }) = match self.board(&mut ticket, Frozen::new(request))
-        {
-            Ok(boarded) => boarded,
-            Err(fault) => {
-                let error = fault.to_error_after(ticket.operation.past());
-                return error.into_chain(self.transparent);
+        extensions: &'e mut Extensions,
+        next: Next<'n>,
+    ) -> Pin<Box<dyn Future<Output = Handled> + Send + 'f>>
+    where
+        's: 'f,
+        'e: 'f,
+        'n: 'f,
+        Self: 'f,
+    {
+        let mut held = Some(request);
+        Box::pin(async move {
+            let request = held.as_mut().expect("it was put there above");
+            let (ticket, passage) = match self.receive(request, extensions) {
+                Received::Operation(ticket, passage, true) => (ticket, passage),
+                Received::Operation(ticket, passage, false) => {
+                    held = None;
+                    (ticket, passage)
+                }
+                Received::Refused(error) => return error.into_chain(self.transparent),
+                Received::Attempt => {
+                    let request = held.take().expect("it was put there above");
+                    return next.run(request, extensions).await;
+                }
+            };
+            let mut chain = Chain {
+                next: &next,
+                passage: &passage,
+                first: &mut held,
+                pristine: Pristine::of(extensions, &ticket),
+                extensions,
+            };
+            let mut run = self.engine.run(Call {
+                frozen: &passage.frozen,
+                key: passage.key.as_ref(),
+                overrides: ticket.operation.overrides(),
+                past: passage.past(&ticket.operation),
+                began: passage.began(),
+                now: Instant::now(),
+                log: passage.log_before(),
+            });
+            let result = run.execute(&mut chain).await;
+            passage.set_log(match &result {
+                Ok(response) => response.attempts(),
+                Err(error) => error.attempts(),
+            });
+            match result {
+                Ok(response) => Ok(response.into_reqwest()),
+                Err(error) => error.into_chain(self.transparent),
             }
-        };
-        let operation = Arc::clone(&ticket.operation);
-        extensions.insert(ticket.clone());
-        let call = Call {
-            frozen: &frozen,
-            key: key.as_ref(),
-            overrides: operation.overrides(),
-            past: course.past(&operation),
-            began: course.began,
-            now: Instant::now(),
-            log: course.log(),
-        };
-        let mut chain = Chain {
-            next,
-            frozen: frozen.clone(),
-            first: None,
-            pristine: Pristine::of(extensions, ticket),
-            extensions,
-        };
-        let result = match self.engine.refuse_reuse(key.as_ref(), &frozen) {
-            Ok(()) => self.engine.run(call).execute(&mut chain).await,
-            Err(error) => Err(error),
-        };
-        course.set_log(match &result {
-            Ok(response) => response.attempts(),
-            Err(error) => error.attempts(),
-        });
-        match result {
-            Ok(response) => Ok(response.into_reqwest()),
-            Err(error) => error.into_chain(self.transparent),
-        }
+        })
     }
 }
+
+type Handled = reqwest_middleware::Result<reqwest::Response>;
 
 /// Keys a request of [`reqwest_middleware`] whose client has the [`IdempotencyMiddleware`].
 pub trait RequestBuilderExt: sealed::Sealed {

@@ -5,11 +5,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use tracing::Span;
 
 use super::error::Effect;
+use super::job::Job;
 use super::trace;
-use crate::contract::IdempotencyKey;
 use crate::retry::{Protection, Reach};
 
 /// The memory of one operation, shared by every `send` of it: what may have been processed already.
@@ -35,20 +34,10 @@ impl Past {
 
     /// Takes note that an attempt sets out. Whatever happens to the returned value, the attempt is accounted for.
     #[inline]
-    pub(crate) fn set_out<'a>(
-        &'a self,
-        key: Option<&'a IdempotencyKey>,
-        span: &'a Span,
-        now: Instant,
-    ) -> Flight<'a> {
-        self.first_attempt().get_or_insert(now);
-        self.in_flight.fetch_add(1, Ordering::AcqRel);
-        Flight {
-            past: self,
-            key,
-            span,
-            landed: false,
-        }
+    pub(crate) fn set_out<'a>(job: &'a Job<'a>, now: Instant) -> Flight<'a> {
+        job.past.first_attempt().get_or_insert(now);
+        job.past.in_flight.fetch_add(1, Ordering::AcqRel);
+        Flight { job, landed: false }
     }
 
     /// Whether an attempt ended with nobody knowing whether it was processed.
@@ -111,12 +100,8 @@ impl Past {
 }
 
 /// An attempt under way. Dropped without [`land`](Self::land) it counts as one of unknown outcome.
-#[derive(Debug)]
 pub(crate) struct Flight<'a> {
-    past: &'a Past,
-    key: Option<&'a IdempotencyKey>,
-    /// The operation's: when its future is dropped, nothing else enters it.
-    span: &'a Span,
+    pub(crate) job: &'a Job<'a>,
     landed: bool,
 }
 
@@ -124,13 +109,13 @@ impl Flight<'_> {
     /// Whether another attempt of the same operation ended unknown, or is under way at the same time.
     #[inline]
     pub(crate) fn unknown_before(&self) -> bool {
-        self.past.is_unknown() || self.past.in_flight.load(Ordering::Acquire) > 1
+        self.job.past.is_unknown() || self.job.past.in_flight.load(Ordering::Acquire) > 1
     }
 
     /// Whether another attempt of the same operation may have been processed.
     #[inline]
     pub(crate) fn processed_before(&self) -> bool {
-        self.unknown_before() || self.past.may_be_processed()
+        self.unknown_before() || self.job.past.may_be_processed()
     }
 
     /// The attempt is over and got this far.
@@ -139,8 +124,8 @@ impl Flight<'_> {
         self.landed = true;
         match reach {
             Reach::NeverSent | Reach::NotProcessed => {}
-            Reach::Answered => self.past.answered.store(true, Ordering::Release),
-            Reach::MaybeProcessed => self.past.unknown.store(true, Ordering::Release),
+            Reach::Answered => self.job.past.answered.store(true, Ordering::Release),
+            Reach::MaybeProcessed => self.job.past.unknown.store(true, Ordering::Release),
         }
     }
 }
@@ -148,9 +133,14 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.landed {
-            self.span.in_scope(|| trace::dropped(self.key));
-            self.past.unknown.store(true, Ordering::Release);
+            // When its future is dropped, nothing else enters the operation's span.
+            let dropped = || trace::dropped(self.job.key());
+            match &self.job.span {
+                Some(span) => span.in_scope(dropped),
+                None => dropped(),
+            }
+            self.job.past.unknown.store(true, Ordering::Release);
         }
-        self.past.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.job.past.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -5,11 +5,12 @@
 //! and 15.4.9). Everything else is handed to the caller. It keeps the key at home, too.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use reqwest::redirect::{Attempt, Policy};
 
-use super::guard::Seal;
 use super::past::Past;
+use super::ticket::Passage;
 use crate::retry::Failure;
 
 /// How many redirects of one attempt are followed, as in reqwest.
@@ -28,8 +29,8 @@ pub(crate) struct Hops {
     followed: Cell<bool>,
     exchanges: Cell<u32>,
     altered: Cell<bool>,
-    /// Boxed, for most attempts have none.
-    seal: Option<Box<Seal>>,
+    /// What middlewares on the way may not change.
+    seal: Option<Arc<Passage>>,
     /// Which operation it is of: the address of its past.
     operation: usize,
     /// How the last exchange failed, where it did.
@@ -38,11 +39,11 @@ pub(crate) struct Hops {
 
 impl Hops {
     #[inline]
-    pub(crate) fn new(method: &http::Method, past: &Past, seal: Option<Seal>) -> Self {
+    pub(crate) fn new(method: &http::Method, past: &Past, seal: Option<Arc<Passage>>) -> Self {
         Self {
             safe: method.is_safe(),
             operation: address(past),
-            seal: seal.map(Box::new),
+            seal,
             ..Self::default()
         }
     }

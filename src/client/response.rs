@@ -279,7 +279,7 @@ impl Response {
             Kept::Live => Kept::Prefix(Bytes::new()),
             kept => kept,
         };
-        rebuilt(inner, kept, meta.stall)
+        restored(inner, kept, meta.stall)
             .text()
             .await
             .map_err(|error| after_the_answer(&meta, ErrorKind::Body, Source::transport(error)))
@@ -336,11 +336,18 @@ impl Response {
 
     /// This response as reqwest's, with the [`Report`] in its extensions. Its URL, version and remote address stay.
     #[must_use]
-    pub fn into_reqwest(self) -> reqwest::Response {
+    pub fn into_reqwest(mut self) -> reqwest::Response {
+        if let Some(body) = self.0.reader.take_complete() {
+            let Inner { reader, meta, .. } = *self.0;
+            let mut response = { reader }.response;
+            let mut response = rebuilt(&mut response, body.into());
+            response.extensions_mut().insert(meta);
+            return response;
+        }
         let (inner, kept, meta) = self.into_parts();
         let mut response = match kept {
             Kept::Live => inner,
-            kept => rebuilt(inner, kept, meta.stall),
+            kept => restored(inner, kept, meta.stall),
         };
         response.extensions_mut().insert(meta);
         response
@@ -354,19 +361,30 @@ impl Response {
 }
 
 /// The response with the body as it was kept.
-fn rebuilt(inner: reqwest::Response, kept: Kept, stall: Duration) -> reqwest::Response {
-    let url = inner.url().clone();
-    let (mut parts, rest) = http::Response::<reqwest::Body>::from(inner).into_parts();
+fn restored(mut inner: reqwest::Response, kept: Kept, stall: Duration) -> reqwest::Response {
+    let mut response = rebuilt(&mut inner, reqwest::Body::default());
     let body = match kept {
         Kept::Complete(body) => body.into(),
-        kept => reqwest::Body::wrap(streamed(rest, kept, stall)),
+        kept => reqwest::Body::wrap(streamed(inner.into(), kept, stall)),
     };
+    rebuilt(&mut response, body)
+}
+
+/// The head of a response with another body. Nothing of it is left in `response` but the body that it had.
+fn rebuilt(response: &mut reqwest::Response, body: reqwest::Body) -> reqwest::Response {
     // The plain conversion loses the URL; only reqwest's own extension of the builder carries it.
-    let mut builder = http::Response::builder().url(url);
+    let mut builder = http::Response::builder();
     if let Some(extensions) = builder.extensions_mut() {
-        parts.extensions.extend(std::mem::take(extensions));
+        *extensions = std::mem::take(response.extensions_mut());
     }
-    reqwest::Response::from(http::Response::from_parts(parts, body))
+    let mut rebuilt = builder
+        .url(response.url().clone())
+        .body(body)
+        .expect("no part of it was parsed");
+    *rebuilt.status_mut() = response.status();
+    *rebuilt.version_mut() = response.version();
+    *rebuilt.headers_mut() = std::mem::take(response.headers_mut());
+    rebuilt.into()
 }
 
 fn streamed(rest: reqwest::Body, kept: Kept, stall: Duration) -> Streamed {

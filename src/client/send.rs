@@ -13,7 +13,7 @@ use super::operation::{Operation, Overrides};
 use super::report::{Log, Report};
 use super::response::{Meta, Response};
 use super::settle::{KeyInUse, protection};
-use super::ticket::{Course, Ticket};
+use super::ticket::{Ticket, Ticketed};
 
 impl Operation {
     /// Sends it. The future owns what it needs.
@@ -28,14 +28,14 @@ impl Operation {
         }
         let engine = self.client.engine();
         engine.refuse_reuse(self.key.as_ref(), frozen)?;
-        let now = Instant::now();
+        let began = Instant::now();
         let mut run = engine.run(Call {
             frozen,
             key: self.key.as_ref(),
             overrides: self.overrides.as_deref().unwrap_or(&Overrides::NONE),
             past: self.past(),
-            began: now,
-            now,
+            began,
+            now: began,
             log: Log::new(),
         });
         let mut direct = Direct(self.client.http());
@@ -51,16 +51,16 @@ impl Operation {
         let overrides = self.overrides.as_deref().unwrap_or(&Overrides::NONE);
         let policy = overrides.policy.as_ref().unwrap_or(self.client.policy());
         let stall = policy.stall_timeout();
-        let ticket = Ticket::of(Arc::clone(self));
-        let passage = Arc::clone(&ticket.operation);
-        let course = passage.first();
+        let began = Instant::now();
+        let ticket = Ticket::of(Arc::clone(self), began);
+        let ticketed = Arc::clone(&ticket.operation);
         // The chain takes a request once; a stream that could be sent again has to be read for that before it enters.
         let limit = match (&frozen.body, key) {
             (FrozenBody::Stream(_), Some(_)) => Some(policy.request_buffer()),
             _ => None,
         };
         let deadline = overrides.deadline.or(policy.deadline());
-        let deadline = deadline.and_then(|deadline| course.began.checked_add(deadline));
+        let deadline = deadline.and_then(|deadline| began.checked_add(deadline));
         let body = match frozen.body.next(limit, deadline).await {
             Ok(body) => body,
             Err(fault) => {
@@ -68,7 +68,7 @@ impl Operation {
                 let report = Report {
                     stopped_by: Some(fault.stopped_by()),
                     followed_unknown: key.is_some() && self.past().is_unknown(),
-                    ..outer(key, course)
+                    ..outer(key, &ticketed)
                 };
                 return Err(fault.into_error(effect, report));
             }
@@ -80,17 +80,17 @@ impl Operation {
             .execute_with_extensions(request, &mut extensions)
             .await
         {
-            Ok(response) => Ok(adopt(response, stall, || outer(key, course))),
-            Err(error) => Err(Error::out_of_chain(error, || outer(key, course))),
+            Ok(response) => Ok(adopt(response, stall, || outer(key, &ticketed))),
+            Err(error) => Err(Error::out_of_chain(error, || outer(key, &ticketed))),
         }
     }
 }
 
 /// The report for what a middleware of the caller's has answered or failed with by itself: what is known from outside of the loop.
-fn outer(key: Option<&KeyInUse>, course: &Course) -> Report {
+fn outer(key: Option<&KeyInUse>, ticketed: &Ticketed) -> Report {
     Report {
         key: key.map(|key| key.key.clone()),
-        attempts: course.log(),
+        attempts: ticketed.log(),
         ..Report::empty()
     }
 }

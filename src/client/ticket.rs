@@ -1,8 +1,8 @@
 //! An operation on its way through a middleware chain.
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use http::HeaderName;
 use tokio::time::Instant;
 
 use super::error::ErrorKind;
@@ -11,7 +11,7 @@ use super::frozen::Frozen;
 use super::operation::{Operation, Overrides};
 use super::past::Past;
 use super::report::{Attempt, Log};
-use super::settle::Wanted;
+use super::settle::{KeyInUse, Wanted};
 use crate::contract::{Contract, KeySource};
 
 /// An operation on its way through a middleware chain, in the caller's extensions.
@@ -23,7 +23,7 @@ pub(crate) struct Ticket {
     pub(crate) operation: Arc<Ticketed>,
     /// The call under way. A middleware before ours that calls the rest of the chain twice finds it here the second time, and the
     /// call goes on: same attempt list, same deadline. A copy of the request made before it is sent has a call of its own.
-    course: Option<CourseRef>,
+    call: Option<Arc<Passage>>,
 }
 
 /// What all copies of a ticket share.
@@ -31,31 +31,26 @@ pub(crate) struct Ticketed {
     whose: Whose,
     /// What is wanted, as the contract wants it: the same at every call.
     shaped: OnceLock<Wanted>,
-    /// The first call. Most operations have no other, so it needs no room of its own.
-    first: OnceLock<Course>,
+    /// The first call, whose request is the operation's.
+    first: Mutex<Option<Arc<Passage>>>,
 }
 
 /// Whose operation it is.
 enum Whose {
-    /// One of a client of this crate.
-    Client(Arc<Operation>),
+    /// One of a client of this crate, whose call begins before its middlewares.
+    Client {
+        operation: Arc<Operation>,
+        began: Instant,
+    },
     /// One of somebody else's request. No wish is a new key from the source of the middleware that meets the ticket first.
     Foreign { wanted: Option<Wanted>, past: Past },
 }
 
 impl Ticketed {
-    fn new(whose: Whose) -> Arc<Self> {
-        Arc::new(Self {
-            whose,
-            shaped: OnceLock::new(),
-            first: OnceLock::new(),
-        })
-    }
-
     pub(crate) fn wanted(&self, contract: &Contract, keys: &KeySource) -> &Wanted {
         self.shaped.get_or_init(|| {
             let wanted = match &self.whose {
-                Whose::Client(operation) => Wanted::again(operation.key.clone()),
+                Whose::Client { operation, .. } => Wanted::again(operation.key.clone()),
                 Whose::Foreign { wanted, .. } => {
                     wanted.clone().unwrap_or_else(|| Wanted::draw(keys))
                 }
@@ -67,14 +62,14 @@ impl Ticketed {
     /// Whether there is a key to be lent to a request.
     fn has_key(&self) -> bool {
         match &self.whose {
-            Whose::Client(operation) => operation.key.is_some(),
+            Whose::Client { operation, .. } => operation.key.is_some(),
             Whose::Foreign { wanted, .. } => !matches!(wanted, Some(Wanted::Own)),
         }
     }
 
     pub(crate) fn overrides(&self) -> &Overrides {
         let own = match &self.whose {
-            Whose::Client(operation) => operation.overrides.as_deref(),
+            Whose::Client { operation, .. } => operation.overrides.as_deref(),
             Whose::Foreign { .. } => None,
         };
         own.unwrap_or(&Overrides::NONE)
@@ -82,177 +77,172 @@ impl Ticketed {
 
     pub(crate) fn past(&self) -> &Past {
         match &self.whose {
-            Whose::Client(operation) => operation.past(),
+            Whose::Client { operation, .. } => operation.past(),
             Whose::Foreign { past, .. } => past,
         }
     }
 
-    pub(crate) fn first(&self) -> &Course {
-        self.first.get_or_init(|| Course::begin(None))
+    /// When its call began, where that was before the middlewares.
+    fn began(&self) -> Option<Instant> {
+        match self.whose {
+            Whose::Client { began, .. } => Some(began),
+            Whose::Foreign { .. } => None,
+        }
+    }
+
+    /// The attempts of the first call so far.
+    pub(crate) fn log(&self) -> Log {
+        let first = lock(&self.first).clone();
+        first.map(|first| first.log()).unwrap_or_default()
     }
 }
 
 impl Ticket {
-    /// The ticket of a client's operation, whose first call begins now.
-    pub(crate) fn of(operation: Arc<Operation>) -> Self {
-        let operation = Ticketed::new(Whose::Client(operation));
-        operation.first();
-        let course = Some(CourseRef::First(Arc::clone(&operation)));
-        Self { operation, course }
+    fn new(whose: Whose) -> Self {
+        Self {
+            operation: Arc::new(Ticketed {
+                whose,
+                shaped: OnceLock::new(),
+                first: Mutex::new(None),
+            }),
+            call: None,
+        }
+    }
+
+    /// The ticket of a client's operation, whose call began then.
+    pub(crate) fn of(operation: Arc<Operation>, began: Instant) -> Self {
+        Self::new(Whose::Client { operation, began })
     }
 
     pub(crate) fn foreign(wanted: Option<Wanted>) -> Self {
         let past = Past::default();
-        Self {
-            operation: Ticketed::new(Whose::Foreign { wanted, past }),
-            course: None,
-        }
+        Self::new(Whose::Foreign { wanted, past })
     }
 
     /// The past of the call under way, or that with which one would begin.
     pub(crate) fn past(&self) -> &Past {
-        let course = self.course.as_ref();
-        course.map_or(self.operation.past(), |course| course.past(&self.operation))
+        match &self.call {
+            Some(call) => call.past(&self.operation),
+            None => self.operation.past(),
+        }
     }
 
-    /// The call that this request continues, or a new one, which is left in the ticket. Refuses to lend a key to another request.
-    pub(crate) fn call(&mut self, frozen: Frozen, keyed: bool) -> Result<Boarded, Fault> {
+    /// Makes this request part of the call under way, or of a new one, which is left in the ticket. Refuses to lend a key to
+    /// another request.
+    pub(crate) fn board(&mut self, passage: &mut Arc<Passage>) -> Result<(), Fault> {
         let operation = &self.operation;
-        let lends = keyed && operation.has_key();
+        let lends = passage.key.is_some() && operation.has_key();
         // A request without the key, such as one for a token, is no part of an operation that has one.
         let is_it = lends == operation.has_key();
-        let owner = operation.first.get().and_then(|first| first.frozen.get());
-        if lends && owner.is_some_and(|owner| !owner.is_same_request(&frozen)) {
+        let mut first = lock(&operation.first);
+        if lends
+            && let Some(owner) = &*first
+            && !owner.frozen.is_same_request(&passage.frozen)
+        {
             return Err(Fault::new(
                 ErrorKind::Key,
                 "the key in these extensions belongs to another request: method, URL or body differ"
                     .to_owned(),
             ));
         }
-        let under_way = self.course.clone().filter(|course| match course {
-            CourseRef::First(_) => is_it,
-            CourseRef::Own(_) => true,
-        });
-        let frozen = match under_way {
-            None => frozen,
-            Some(course) => match course.take(frozen) {
-                Ok(boarded) => return Ok(boarded),
-                Err(frozen) => frozen,
-            },
+        let began = operation.began();
+        // A client's operation has one call, also where a middleware has copied the ticket.
+        let under_way = match &self.call {
+            None if is_it && began.is_some() => first.as_ref(),
+            call => call.as_ref(),
         };
-        let course = if is_it && operation.first.set(Course::begin(None)).is_ok() {
-            CourseRef::First(Arc::clone(operation))
-        } else {
-            // Without a key the caller's extensions are no sign that two requests are one operation.
-            let past = (!lends).then(Past::default);
-            CourseRef::Own(Arc::new(Course::begin(past)))
-        };
-        self.course = Some(course.clone());
-        Ok(course.board(frozen))
-    }
-}
-
-/// A call of an operation: in the ticket, or by itself.
-#[derive(Clone)]
-pub(crate) enum CourseRef {
-    First(Arc<Ticketed>),
-    Own(Arc<Course>),
-}
-
-impl Deref for CourseRef {
-    type Target = Course;
-
-    fn deref(&self) -> &Course {
-        match self {
-            Self::First(operation) => operation.first(),
-            Self::Own(course) => course,
+        if let Some(call) = under_way
+            && call.frozen.is_same_request(&passage.frozen)
+        {
+            // What a middleware before ours has renewed for its second call, such as a token, counts for that call.
+            let call = Arc::clone(call);
+            Passage::change(passage, |passage| {
+                passage.beginning = Some(Arc::clone(&call))
+            });
+            self.call = Some(call);
+            return Ok(());
         }
+        let is_first = is_it && first.is_none();
+        Passage::change(passage, |passage| {
+            // Without a key the caller's extensions are no sign that two requests are one operation.
+            passage.past = (!lends && !is_first).then(Past::default);
+            passage.began = began.unwrap_or(passage.began);
+        });
+        if is_first {
+            *first = Some(Arc::clone(passage));
+        }
+        drop(first);
+        self.call = Some(Arc::clone(passage));
+        Ok(())
     }
 }
 
-/// How one call of an operation has gone so far.
-pub(crate) struct Course {
-    /// The request, once it has come through the middlewares before ours.
-    frozen: OnceLock<Frozen>,
+/// A request with its key that has become part of a call, and how that call has gone so far.
+pub(crate) struct Passage {
+    pub(crate) frozen: Frozen,
+    pub(crate) key: Option<KeyInUse>,
+    /// The header that holds it, if one does.
+    pub(crate) key_header: Option<HeaderName>,
+    began: Instant,
     /// That of this call alone. [`None`] is the operation's.
     past: Option<Past>,
-    pub(crate) began: Instant,
     log: Mutex<Log>,
+    /// The passage that began the call, where this one goes on with it.
+    beginning: Option<Arc<Self>>,
 }
 
-impl Course {
-    fn begin(past: Option<Past>) -> Self {
+impl Passage {
+    /// A request on its way, not yet part of a call.
+    #[inline(always)]
+    pub(crate) fn new(frozen: Frozen) -> Self {
         Self {
-            frozen: OnceLock::new(),
-            past,
+            frozen,
+            key: None,
+            key_header: None,
             began: Instant::now(),
+            past: None,
             log: Mutex::default(),
+            beginning: None,
         }
+    }
+
+    /// Changes a passage that nobody else has seen.
+    pub(crate) fn change(this: &mut Arc<Self>, change: impl FnOnce(&mut Self)) {
+        if let Some(own) = Arc::get_mut(this) {
+            change(own);
+        }
+    }
+
+    fn beginning(&self) -> &Self {
+        self.beginning.as_deref().unwrap_or(self)
+    }
+
+    pub(crate) fn began(&self) -> Instant {
+        self.beginning().began
     }
 
     pub(crate) fn past<'a>(&'a self, operation: &'a Ticketed) -> &'a Past {
-        self.past.as_ref().unwrap_or(operation.past())
+        let own = self.beginning().past.as_ref();
+        own.unwrap_or(operation.past())
     }
 
     pub(crate) fn log(&self) -> Log {
-        self.lock().clone()
+        lock(&self.beginning().log).clone()
+    }
+
+    /// The attempts before this passage.
+    pub(crate) fn log_before(&self) -> Log {
+        match &self.beginning {
+            None => Log::new(),
+            Some(beginning) => beginning.log(),
+        }
     }
 
     pub(crate) fn set_log(&self, log: &[Attempt]) {
-        *self.lock() = log.into();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.beginning().log) = log.into();
     }
 }
 
-impl CourseRef {
-    /// Goes on with this call, if the request is the call's. Returns it if not.
-    fn take(self, frozen: Frozen) -> Result<Boarded, Frozen> {
-        match self.frozen.get() {
-            Some(first) if !first.is_same_request(&frozen) => Err(frozen),
-            _ => Ok(self.board(frozen)),
-        }
-    }
-
-    fn board(self, frozen: Frozen) -> Boarded {
-        // What a middleware before ours has renewed for its second call, such as a token, counts for that call.
-        let frozen = match self.frozen.set(frozen) {
-            Ok(()) => FrozenRef::Of(self.clone()),
-            Err(frozen) => FrozenRef::Own(Arc::new(frozen)),
-        };
-        Boarded {
-            course: self,
-            frozen,
-        }
-    }
-}
-
-/// A request that has become part of a call.
-pub(crate) struct Boarded {
-    pub(crate) course: CourseRef,
-    pub(crate) frozen: FrozenRef,
-}
-
-/// Where that request is kept.
-#[derive(Clone)]
-pub(crate) enum FrozenRef {
-    /// In the call that it began.
-    Of(CourseRef),
-    Own(Arc<Frozen>),
-}
-
-impl Deref for FrozenRef {
-    type Target = Frozen;
-
-    fn deref(&self) -> &Frozen {
-        match self {
-            Self::Of(course) => course
-                .frozen
-                .get()
-                .expect("it was put there before this reference was made"),
-            Self::Own(frozen) => frozen,
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

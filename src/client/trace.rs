@@ -10,9 +10,9 @@ use super::report::Attempt;
 use crate::contract::{IdempotencyKey, KeyDigest};
 use crate::retry::{Failure, StoppedBy, Verdict};
 
-/// The span of one operation. Every attempt is an event in it.
+/// The span of one operation, if anybody traces it. Every attempt is an event in it.
 #[inline]
-pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Span {
+pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Option<Box<Span>> {
     let span = tracing::info_span!(
         "idempotent_operation",
         "http.request.method" = frozen.method.as_str(),
@@ -20,12 +20,13 @@ pub(crate) fn operation(frozen: &Frozen, key: Option<&IdempotencyKey>) -> Span {
         "server.port" = frozen.url.port_or_known_default(),
         "idempotency.key" = tracing::field::Empty,
     );
-    if !span.is_disabled()
-        && let Some(key) = key
-    {
+    if span.is_disabled() {
+        return None;
+    }
+    if let Some(key) = key {
         span.record("idempotency.key", digest(key));
     }
-    span
+    Some(Box::new(span))
 }
 
 fn digest(key: &IdempotencyKey) -> tracing::field::DisplayValue<KeyDigest> {
