@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     polling: bool,
     in_progress_since: Option<Duration>,
     key_age: Duration,
-    /// Boxed, for most operations have no second attempt.
+    /// Those of a backoff that keeps state, from the first retry on.
     delays: Option<Box<Delays>>,
     without_expect: bool,
 }
@@ -213,13 +213,13 @@ impl<'a> Run<'a> {
                 .unwrap_or(u32::MAX)
                 .saturating_add(1),
             poll: self.polling,
-            began,
-            took: elapsed.saturating_sub(began),
+            began: began.into(),
+            took: elapsed.saturating_sub(began).into(),
             status: end.status,
             failure: end.failure,
             reach: end.assessment.reach,
             wait: match decision {
-                Decision::Wait { delay, why } => Some((delay, why)),
+                Decision::Wait { delay, why } => Some((delay.into(), why)),
                 _ => None,
             },
         };
@@ -286,14 +286,25 @@ impl<'a> Run<'a> {
                 0
             },
         };
-        let delays = self
-            .delays
-            .get_or_insert_with(|| Box::new(backoff.delays()));
-        decide(job.policy(), &situation, end.assessment, delays, || {
-            job.policy().budget().is_none_or(|budget| {
-                budget.withdraw(job.frozen.url.payer(), since_epoch(Instant::now()))
-            })
-        })
+        let mut delays = match self.delays.take() {
+            Some(delays) => *delays,
+            None => backoff.delays(),
+        };
+        let decision = decide(
+            job.policy(),
+            &situation,
+            end.assessment,
+            &mut delays,
+            || {
+                job.policy().budget().is_none_or(|budget| {
+                    budget.withdraw(job.frozen.url.payer(), since_epoch(Instant::now()))
+                })
+            },
+        );
+        if delays.keeps_state() {
+            self.delays = Some(Box::new(delays));
+        }
+        decision
     }
 
     /// What the server asked us to wait. Only looked for where it could matter.

@@ -121,12 +121,28 @@ impl Report {
 pub struct Attempt {
     pub(crate) number: u32,
     pub(crate) poll: bool,
-    pub(crate) began: Duration,
-    pub(crate) took: Duration,
+    pub(crate) began: Nanos,
+    pub(crate) took: Nanos,
     pub(crate) status: Option<StatusCode>,
     pub(crate) failure: Option<Failure>,
     pub(crate) reach: Reach,
-    pub(crate) wait: Option<(Duration, WaitReason)>,
+    pub(crate) wait: Option<(Nanos, WaitReason)>,
+}
+
+/// A duration in half the room: operations that sleep hold their attempts. It ends at 584 years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nanos(u64);
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.0)
+    }
 }
 
 impl Attempt {
@@ -145,13 +161,13 @@ impl Attempt {
     /// When it began, from the operation's begin on.
     #[must_use]
     pub fn began(&self) -> Duration {
-        self.began
+        self.began.into()
     }
 
     /// How long it took.
     #[must_use]
     pub fn took(&self) -> Duration {
-        self.took
+        self.took.into()
     }
 
     /// The status of its answer; also of one that was cut off.
@@ -175,7 +191,7 @@ impl Attempt {
     /// How long the loop waited after it, and who asked for that. [`None`] after the last.
     #[must_use]
     pub fn wait(&self) -> Option<(Duration, WaitReason)> {
-        self.wait
+        self.wait.map(|(delay, why)| (delay.into(), why))
     }
 }
 
@@ -190,8 +206,8 @@ impl fmt::Display for Attempt {
             (None, Some(failure)) => write!(f, "{failure}")?,
             (None, None) => f.write_str("nothing")?,
         }
-        write!(f, ", {}, {}", self.reach, Short(self.took))?;
-        if let Some((delay, why)) = self.wait {
+        write!(f, ", {}, {}", self.reach, Short(self.took()))?;
+        if let Some((delay, why)) = self.wait() {
             write!(f, "; waited {} ({why})", Short(delay))?;
         }
         Ok(())

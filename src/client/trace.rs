@@ -37,7 +37,7 @@ fn digest(key: &IdempotencyKey) -> tracing::field::DisplayValue<KeyDigest> {
 #[inline]
 pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<StoppedBy>) {
     let resend_count = attempt.number.saturating_sub(1);
-    let (wait, why) = attempt.wait.unzip();
+    let (wait, why) = attempt.wait().unzip();
     tracing::debug!(
         "http.response.status_code" = attempt.status.map(|status| status.as_u16()),
         // OpenTelemetry wants it from the first resend on.
@@ -45,7 +45,7 @@ pub(crate) fn attempt(attempt: &Attempt, verdict: Verdict, stopped_by: Option<St
         "error.type" = error_type(attempt),
         "idempotency.verdict" = name(verdict),
         "idempotency.reach" = %attempt.reach,
-        "idempotency.attempt_ms" = millis(attempt.took),
+        "idempotency.attempt_ms" = millis(attempt.took()),
         "idempotency.wait_ms" = wait.map(millis),
         "idempotency.wait_reason" = why.map(tracing::field::display),
         "idempotency.not_retried_because" = stopped_by.map(tracing::field::display),

@@ -190,6 +190,11 @@ enum Sequence {
 }
 
 impl Delays {
+    /// Whether the next wait depends on those before it, so that this value has to be kept.
+    pub(crate) fn keeps_state(&self) -> bool {
+        !matches!(self.0, Sequence::Own(_))
+    }
+
     /// The wait before a retry; 0 is the first. `roll` is a uniformly random number that places the wait below its ceiling
     /// where there is jitter. [`None`] gives up.
     pub fn next(&mut self, retry: u32, roll: u64) -> Option<Duration> {
