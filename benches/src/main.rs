@@ -1,8 +1,8 @@
 //! What an operation costs, side by side with what people would use instead.
 //!
-//! `cost table` prints everything, `cost check` is the bound that the continuous integration holds. Both count instructions
-//! with callgrind (valgrind has to be installed) and allocations with an allocator of their own, because these repeat; wall time is
-//! given only as the median of interleaved ratios.
+//! `cost all` prints everything, `cost check` is the bound that the continuous integration holds. Instructions are counted with
+//! callgrind (valgrind has to be installed) and allocations with an allocator of its own, because these repeat; wall time is given
+//! only as the median of interleaved ratios.
 
 mod alloc;
 mod asleep;
@@ -25,6 +25,19 @@ fn main() -> ExitCode {
     match args[..] {
         ["server"] => server::run(),
         ["run", contender, path, operations, addr] => count::run(contender, path, operations, addr),
+        ["all"] => {
+            for table in [
+                count::table,
+                small::table,
+                asleep::table,
+                memory::table,
+                wall::table,
+                contention::table,
+            ] {
+                table();
+                println!();
+            }
+        }
         ["table"] => count::table(),
         ["check"] => return count::check(),
         ["wall"] => wall::table(),
@@ -36,7 +49,7 @@ fn main() -> ExitCode {
         ["contention"] => contention::table(),
         ["small"] => small::table(),
         _ => {
-            eprintln!("cost table | check | wall | asleep | memory | contention | small");
+            eprintln!("cost all | table | check | wall | asleep | memory | contention | small");
             return ExitCode::from(2);
         }
     }

@@ -54,7 +54,11 @@ impl<'a> Run<'a> {
             u32::try_from(counted).unwrap_or(u32::MAX)
         };
         Self {
-            key_age: job.past.key_age(),
+            key_age: match job.key_window() {
+                Some(_) => job.past.key_age(),
+                // Nobody asks how old it is.
+                None => Duration::ZERO,
+            },
             job,
             // What went before counts: else a middleware before ours that retries would multiply the attempts.
             attempts: count(false),

@@ -134,8 +134,8 @@ impl IdempotencyMiddleware {
         let wanted = ticket.operation.wanted(contract, &self.engine.keys);
         let mut settled = Ok(());
         Passage::change(&mut passage, |passage| {
-            settled = settle(contract, &mut passage.frozen, wanted).map(|whose| {
-                passage.key = whose.key(wanted.clone());
+            settled = settle(contract, &mut passage.frozen, &wanted).map(|whose| {
+                passage.key = whose.key(wanted);
                 if passage.key.is_some() {
                     passage.key_header = contract.key_header().cloned();
                 }

@@ -73,8 +73,11 @@ impl Operation {
     /// Completes the request, and gives the operation its key in the shape that the contract wants.
     #[inline]
     pub(crate) fn complete(&mut self, wanted: Wanted) {
-        if let Ok(frozen) = &mut self.request {
-            frozen.add_defaults(self.client.default_headers());
+        let defaults = self.client.default_headers();
+        if let Ok(frozen) = &mut self.request
+            && !defaults.is_empty()
+        {
+            frozen.add_defaults(defaults);
         }
         self.settle(wanted.shaped(self.client.contract()));
     }

@@ -130,8 +130,14 @@ pub struct Attempt {
 }
 
 /// A duration in half the room: operations that sleep hold their attempts. It ends at 584 years.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Nanos(u64);
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Duration::from(*self).fmt(f)
+    }
+}
 
 impl From<Duration> for Nanos {
     fn from(duration: Duration) -> Self {
@@ -224,5 +230,27 @@ impl fmt::Display for Short {
             "{:?}",
             Duration::from_millis(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_in_half_the_room_is_the_same_duration() {
+        for duration in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_secs(86_400),
+        ] {
+            let nanos = Nanos::from(duration);
+            assert_eq!(Duration::from(nanos), duration);
+            assert_eq!(format!("{nanos:?}"), format!("{duration:?}"));
+        }
+        assert_eq!(
+            Duration::from(Nanos::from(Duration::MAX)),
+            Duration::from_nanos(u64::MAX)
+        );
     }
 }

@@ -253,7 +253,9 @@ fn is_written(contract: &Contract, key: &IdempotencyKey, present: &IdempotencyKe
 
 /// Why these default headers will not do under a contract: the key of one operation would be on all of them.
 pub(crate) fn key_for_all(contract: &Contract, default_headers: &HeaderMap) -> Option<String> {
-    let name = contract.key_header()?;
+    let name = contract
+        .key_header()
+        .filter(|_| !default_headers.is_empty())?;
     default_headers.contains_key(name).then(|| {
         format!(
             "the default headers hold `{name}`: a key belongs to one operation, so it cannot be on every request"

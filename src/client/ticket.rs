@@ -1,6 +1,6 @@
 //! An operation on its way through a middleware chain.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderName;
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct Ticket {
 pub(crate) struct Ticketed {
     whose: Whose,
     /// What is wanted, as the contract wants it: the same at every call.
-    shaped: OnceLock<Wanted>,
+    shaped: Mutex<Option<Wanted>>,
     /// The first call, whose request is the operation's.
     first: Mutex<Option<Arc<Passage>>>,
 }
@@ -47,8 +47,9 @@ enum Whose {
 }
 
 impl Ticketed {
-    pub(crate) fn wanted(&self, contract: &Contract, keys: &KeySource) -> &Wanted {
-        self.shaped.get_or_init(|| {
+    pub(crate) fn wanted(&self, contract: &Contract, keys: &KeySource) -> Wanted {
+        let mut shaped = lock(&self.shaped);
+        let shaped = shaped.get_or_insert_with(|| {
             let wanted = match &self.whose {
                 Whose::Client { operation, .. } => Wanted::again(operation.key.clone()),
                 Whose::Foreign { wanted, .. } => {
@@ -56,7 +57,8 @@ impl Ticketed {
                 }
             };
             wanted.shaped(contract)
-        })
+        });
+        shaped.clone()
     }
 
     /// Whether there is a key to be lent to a request.
@@ -102,7 +104,7 @@ impl Ticket {
         Self {
             operation: Arc::new(Ticketed {
                 whose,
-                shaped: OnceLock::new(),
+                shaped: Mutex::new(None),
                 first: Mutex::new(None),
             }),
             call: None,
