@@ -18,18 +18,22 @@
 
 mod account;
 mod accounts;
+mod assess;
 mod backoff;
 mod budget;
 mod config;
 mod decision;
+mod failure;
 mod policy;
 mod reason;
 mod verdict;
 
+pub use assess::assess;
 pub use backoff::{Backoff, Delays};
 pub use budget::{Origin, RetryBudget};
 pub use config::{BackoffConfig, BudgetConfig, InProgressConfig, RetryConfig};
 pub use decision::{Decision, Situation, decide};
+pub use failure::{Failure, Reach};
 pub use policy::{PolicyError, RetryPolicy, RetryPolicyBuilder};
 pub use reason::{StoppedBy, WaitReason};
-pub use verdict::{Answer, Assessment, Failure, Outcome, Protection, Reach, Verdict, assess};
+pub use verdict::{Answer, Assessment, Outcome, Protection, Verdict};
