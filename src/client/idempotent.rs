@@ -82,7 +82,7 @@ impl IdempotentRequest {
         self.change(|operation| operation.overrides().stream_answer = true)
     }
 
-    /// This operation in a form that can be written down, to be taken up by [`Client::resume`].
+    /// This operation in a form that can be written down, to be taken up by [`Client::resume`](crate::Client::resume).
     ///
     /// # Errors
     ///
