@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use idempotency::IdempotencyKey;
 use idempotency::retry::{Origin, RetryBudget};
 
+use crate::alloc;
 use crate::contenders::Contender;
 use crate::server::Server;
 
@@ -15,6 +16,7 @@ const OPERATIONS: usize = 40;
 const CALLS: u32 = 20_000;
 
 pub fn table() {
+    alloc::stop_counting();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
