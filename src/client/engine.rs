@@ -131,7 +131,7 @@ where
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Sent> {
         // Boxed here, once: it goes through many hands.
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
-            Ok(response) => Ok(Response::new(response)),
+            Ok(response) => Ok(Response::straight(response)),
             Err(error) => Err(reqwest_middleware::Error::Reqwest(error)),
         })
     }

@@ -31,6 +31,9 @@ pub(crate) enum Kept {
 pub(crate) struct Reader {
     pub(crate) response: reqwest::Response,
     buffer: Buffer,
+    /// Whether the stated length is the whole truth. A body of a middleware's may fail after its last byte, when it has been
+    /// checked, and HTTP/2 has an end of its own.
+    ends_by_length: bool,
     complete: bool,
     /// Why the rest will not come. The transport says it once; asked again it would call the body complete.
     broken: Option<reqwest::Error>,
@@ -42,8 +45,18 @@ impl Reader {
         Self {
             response,
             buffer: Buffer::default(),
+            ends_by_length: false,
             complete: false,
             broken: None,
+        }
+    }
+
+    /// For a response as reqwest gave it.
+    #[inline(always)]
+    pub(crate) fn straight(response: reqwest::Response) -> Self {
+        Self {
+            ends_by_length: response.version() < Version::HTTP_2,
+            ..Self::new(response)
         }
     }
 
@@ -84,10 +97,9 @@ impl Reader {
                 Ok(Some(chunk)) => {
                     let rest = self.response.content_length();
                     self.buffer.push(chunk, rest);
-                    // Nothing more can come: the length was stated, and that much is here. HTTP/2 has an end of its own.
-                    self.complete = rest == Some(0)
-                        && self.response.version() < Version::HTTP_2
-                        && self.buffer.len() <= limit;
+                    // Nothing more can come: the length was stated, and that much is here.
+                    self.complete =
+                        rest == Some(0) && self.ends_by_length && self.buffer.len() <= limit;
                 }
             }
         }

@@ -76,10 +76,22 @@ impl Meta {
 }
 
 impl Response {
+    /// A response that may have come through middlewares.
     #[inline(always)]
     pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self::of(Reader::new(response))
+    }
+
+    /// A response as reqwest gave it.
+    #[inline(always)]
+    pub(crate) fn straight(response: reqwest::Response) -> Self {
+        Self::of(Reader::straight(response))
+    }
+
+    #[inline(always)]
+    fn of(reader: Reader) -> Self {
         Self(Box::new(Inner {
-            reader: Reader::new(response),
+            reader,
             reading: Reading::default(),
             meta: Meta::unknown(),
         }))

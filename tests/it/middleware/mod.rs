@@ -1,5 +1,6 @@
 //! Our middleware in other people's stacks, and other people's middlewares in our clients.
 
+mod answer_bodies;
 mod equality;
 mod extensions;
 mod keys;
