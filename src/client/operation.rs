@@ -132,10 +132,19 @@ impl Operation {
             }
             _ => return,
         };
-        self.settle(match self.past().first_sent() {
-            None => wanted.shaped(self.contract()),
-            Some(_) => wanted,
+        self.settle(if self.is_unsent() {
+            wanted.shaped(self.contract())
+        } else {
+            wanted
         });
+    }
+
+    /// Whether nothing has gone out, and nothing that has the key can go out.
+    fn is_unsent(&self) -> bool {
+        // Who else holds the operation of which this is a copy is a `send`, which may not have begun.
+        let origin = self.origin.as_ref();
+        origin.is_none_or(|origin| Arc::strong_count(origin) == 1)
+            && self.past().first_sent().is_none()
     }
 
     /// The contract of this operation.

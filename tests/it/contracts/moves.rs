@@ -176,6 +176,38 @@ async fn a_catalog_that_takes_only_uuids_of_version_7_is_sent_one() {
     assert_eq!(generic.to_pending().unwrap_err().kind(), ErrorKind::Key);
 }
 
+/// A `send` that has not begun has the key already, and would be a second operation beside one with another.
+#[tokio::test]
+async fn a_key_that_a_send_has_does_not_change_any_more() {
+    let server = ScriptedServer::always(Step::reply(200, &[], ""));
+    let iceberg = named("iceberg-rest");
+    let request = || client(Contract::generic()).post(server.url("/x"));
+    let operation = request().idempotent();
+    let drawn = operation.key().cloned();
+    let first = operation.send();
+    let operation = operation.contract(iceberg.clone());
+    assert_eq!(operation.key(), drawn.as_ref());
+    // Also by way of a copy that was made before.
+    let operation = operation.stream_answer().contract(iceberg.clone());
+    assert_eq!(operation.key(), drawn.as_ref());
+    assert_eq!(
+        operation.send().await.unwrap_err().kind(),
+        ErrorKind::Key,
+        "this contract takes no such key"
+    );
+    first.await.unwrap();
+    assert_eq!(server.assert_one_operation(1), drawn.unwrap().as_str());
+
+    // Nobody has the key of a `send` that was dropped before it began.
+    let operation = request().idempotent();
+    let dropped = operation.send();
+    let operation = operation.stream_answer();
+    drop(dropped);
+    let operation = operation.contract(iceberg);
+    let key = operation.key().unwrap();
+    assert_eq!(key.uuid().unwrap().get_version_num(), 7);
+}
+
 #[tokio::test]
 async fn a_client_chosen_expiration_is_the_same_on_every_attempt() {
     let server = ScriptedServer::new([Step::read_then_close(), Step::reply(200, &[], "")]);
