@@ -91,7 +91,7 @@ impl IdempotentRequest {
     pub fn to_pending(&self) -> Result<Pending, Error> {
         match &self.0.request {
             Ok(frozen) => Pending::of(&self.0, frozen),
-            Err(fault) => Err(fault.to_error()),
+            Err(fault) => Err(fault.to_error_after(self.0.past())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! An operation that changes its contract, is written down, or has a key made for it.
 
 use idempotency::contract::{Carrier, Companion, Window, named as all_named};
-use idempotency::{Client, Contract, ErrorKind, Pending};
+use idempotency::{Client, Contract, Effect, ErrorKind, Pending};
 use proptest::prelude::*;
 
 use super::carriers::{form, graphql, json, query};
@@ -206,6 +206,29 @@ async fn a_key_that_a_send_has_does_not_change_any_more() {
     let operation = operation.contract(iceberg);
     let key = operation.key().unwrap();
     assert_eq!(key.uuid().unwrap().get_version_num(), 7);
+}
+
+/// What `to_pending` refuses is refused as by `send`: the operation may have been sent before.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_may_be_done_is_not_said_to_be_undone_when_it_cannot_be_written_down() {
+    let server = ScriptedServer::new([Step::stall_before_headers()]);
+    let operation = client(Contract::generic())
+        .post(server.url("/x"))
+        .idempotent();
+    let sent = tokio::time::timeout(std::time::Duration::from_secs(1), operation.send());
+    assert!(sent.await.is_err());
+    let operation = operation.contract(json());
+    assert!(operation.to_pending().is_ok());
+    let operation = operation.contract(named("iceberg-rest"));
+    for error in [
+        operation.send().await.unwrap_err(),
+        operation.to_pending().unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Key, Effect::Unknown)
+        );
+    }
 }
 
 #[tokio::test]
