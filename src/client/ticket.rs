@@ -154,7 +154,7 @@ impl Ticket {
             call => call.as_ref(),
         };
         if let Some(call) = under_way
-            && call.frozen.is_same_request(&passage.frozen)
+            && call.goes_on_with(passage)
         {
             // What a middleware before ours has renewed for its second call, such as a token, counts for that call.
             let call = Arc::clone(call);
@@ -213,6 +213,13 @@ impl Passage {
         if let Some(own) = Arc::get_mut(this) {
             change(own);
         }
+    }
+
+    /// Whether a request that comes with the same ticket is the same operation.
+    fn goes_on_with(&self, other: &Self) -> bool {
+        let (own, others) = (self.key.as_ref(), other.key.as_ref());
+        own.map(|own| &own.key) == others.map(|others| &others.key)
+            && self.frozen.is_same_request(&other.frozen)
     }
 
     fn beginning(&self) -> &Self {

@@ -312,3 +312,34 @@ async fn a_key_drawn_for_extensions_stays_in_them() {
     }
     server.assert_one_operation(2);
 }
+
+/// But not where the caller says with a key of its own that it is another.
+#[tokio::test(start_paused = true)]
+async fn extensions_that_are_used_again_with_another_key_are_another_operation() {
+    let policy = RetryPolicy::immediate(2)
+        .to_builder()
+        .deadline(Duration::from_secs(10))
+        .build()
+        .unwrap();
+    let server = ScriptedServer::always(Step::reply(201, &[], ""));
+    let client = stack().with(ours(2).policy(policy)).build();
+    let mut extensions = Extensions::new();
+    for key in ["k-1", "k-2", "k-3"] {
+        let request = client
+            .post(server.url("/orders"))
+            .header("idempotency-key", key)
+            .body("x")
+            .build()
+            .unwrap();
+        let response = client
+            .execute_with_extensions(request, &mut extensions)
+            .await
+            .unwrap();
+        let report = Report::of(&response).unwrap();
+        assert_eq!(report.attempts().len(), 1, "{key}");
+        assert_eq!(report.idempotency_key().unwrap().as_str(), key);
+        // Longer than one operation may take.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    assert_eq!(server.keys(), [["k-1"], ["k-2"], ["k-3"]]);
+}
