@@ -149,13 +149,11 @@ impl Ticket {
         }
         let began = operation.began();
         // A client's operation has one call, also where a middleware has copied the ticket.
-        let under_way = match &self.call {
-            None if is_it && began.is_some() => first.as_ref(),
-            call => call.as_ref(),
-        };
-        if let Some(call) = under_way
-            && call.goes_on_with(passage)
-        {
+        let clients = first.as_ref().filter(|_| is_it && began.is_some());
+        let latest = self.call.as_ref();
+        let before = latest.and_then(|call| call.before.as_ref());
+        let mut calls = latest.into_iter().chain(before).chain(clients);
+        if let Some(call) = calls.find(|call| call.goes_on_with(passage)) {
             // What a middleware before ours has renewed for its second call, such as a token, counts for that call.
             let call = Arc::clone(call);
             Passage::change(passage, |passage| {
@@ -169,6 +167,10 @@ impl Ticket {
             // Without a key the caller's extensions are no sign that two requests are one operation.
             passage.past = (!lends && !is_first).then(Past::default);
             passage.began = began.unwrap_or(passage.began);
+            passage.before = self.call.take().map(|call| match &call.before {
+                Some(before) => Arc::clone(before),
+                None => call,
+            });
         });
         if is_first {
             *first = Some(Arc::clone(passage));
@@ -191,6 +193,8 @@ pub(crate) struct Passage {
     log: Mutex<Log>,
     /// The passage that began the call, where this one goes on with it.
     beginning: Option<Arc<Self>>,
+    /// The first call with this ticket. A middleware that sends a request of its own, for a token, may come back to it.
+    before: Option<Arc<Self>>,
 }
 
 impl Passage {
@@ -205,6 +209,7 @@ impl Passage {
             past: None,
             log: Mutex::default(),
             beginning: None,
+            before: None,
         }
     }
 

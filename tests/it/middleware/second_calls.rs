@@ -343,3 +343,61 @@ async fn extensions_that_are_used_again_with_another_key_are_another_operation()
     }
     assert_eq!(server.keys(), [["k-1"], ["k-2"], ["k-3"]]);
 }
+
+/// On 401: a token from there, down the same chain with the same extensions, then the request again.
+fn asking(place: &str) -> impl Middleware {
+    let place: reqwest::Url = place.parse().unwrap();
+    layer(move |request, extensions, next| {
+        let token = Request::new(http::Method::GET, place.clone());
+        Box::pin(async move {
+            let mut again = request.try_clone().unwrap();
+            let answer = next.clone().run(request, extensions).await?;
+            assert_eq!(answer.status(), 401);
+            drop(answer);
+            let token = next.clone().run(token, extensions).await?.text().await?;
+            again
+                .headers_mut()
+                .insert("authorization", token.parse().unwrap());
+            next.run(again, extensions).await
+        })
+    })
+}
+
+fn token_server() -> ScriptedServer {
+    ScriptedServer::answering(|arrival| {
+        let is_new = arrival.headers.iter().any(|(_, value)| value == "new");
+        match arrival.target.as_str() {
+            "/token" => Step::reply(200, &[], "new"),
+            _ if is_new => Step::reply(201, &[], ""),
+            _ => Step::reply(401, &[], ""),
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_goes_on_after_a_request_for_a_token() {
+    const BOTH: [(u32, u16); 2] = [(1, 401), (2, 201)];
+    let server = token_server();
+    let client = builder(3)
+        .operation_middleware(asking(&server.url("/token")))
+        .build()
+        .unwrap();
+    let operation = client.post(server.url("/orders")).body("x").idempotent();
+    let response = operation.send().await.unwrap();
+    assert_eq!(shown(response.report()), BOTH);
+    let unkeyed = client.put(server.url("/orders/1")).body("x").send();
+    assert_eq!(shown(unkeyed.await.unwrap().report()), BOTH);
+
+    let client = stack()
+        .with(asking(&server.url("/token")))
+        .with(ours(3))
+        .build();
+    let request = client.post(server.url("/orders")).body("x").idempotent();
+    // A copy that was made before is another call.
+    for request in [request.try_clone().unwrap(), request] {
+        let response = request.send().await.unwrap();
+        assert_eq!(shown(Report::of(&response).unwrap()), BOTH);
+    }
+    let unkeyed = client.put(server.url("/orders/1")).body("x").send();
+    assert_eq!(shown(Report::of(&unkeyed.await.unwrap()).unwrap()), BOTH);
+}
