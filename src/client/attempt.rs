@@ -116,13 +116,20 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
         self.take(response).await
     }
 
+    /// Whether it was sent before, or is sent at the same time, and nobody knows what came of it.
+    #[inline]
+    fn unknown_before(&self) -> bool {
+        self.flight.unknown_before() || self.hops.as_ref().is_some_and(Hops::unknown_before)
+    }
+
     /// The attempt is over.
     pub(crate) fn land(self, end: &End) -> Landed {
         let landed = Landed {
             began: self.began,
             repeatable: self.repeatable,
-            unknown_before: self.flight.unknown_before(),
-            processed_before: self.flight.processed_before(),
+            unknown_before: self.unknown_before(),
+            processed_before: self.flight.processed_before()
+                || self.hops.as_ref().is_some_and(Hops::processed_before),
         };
         self.flight.land(end.assessment.reach);
         landed
@@ -211,7 +218,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
                     failure: lost,
                     direct: false,
                 };
-                assessment = assess(job.protection, outcome, self.flight.unknown_before());
+                assessment = assess(job.protection, outcome, self.unknown_before());
                 return End {
                     assessment,
                     status: Some(status),
@@ -251,7 +258,7 @@ impl<F: Future<Output = Sent> + Unpin> UnderWay<'_, F> {
         assess(
             job.protection,
             Outcome::Answer(answer),
-            self.flight.unknown_before(),
+            self.unknown_before(),
         )
     }
 
@@ -274,7 +281,7 @@ fn is_error(status: StatusCode) -> bool {
 }
 
 /// Statuses that are settled without their page. Gateways answer with errors whose page never ends.
-fn is_impatient(status: StatusCode) -> bool {
+pub(crate) fn is_impatient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 

@@ -4,10 +4,11 @@ use http::Extensions;
 use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
 
+use super::attempt::is_impatient;
 use super::classify;
 use super::error::{Error, ErrorKind};
 use super::frozen::FrozenBody;
-use super::redirect::Hops;
+use super::redirect::{Hops, Likeness};
 use super::ticket::Passage;
 
 /// Stands behind the middlewares that run once per attempt, and lets no attempt pass that is not the operation any more.
@@ -52,27 +53,37 @@ impl Middleware for OperationGuard {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<reqwest::Response> {
-        if let Some(what) = Hops::altered(&request) {
-            return Err(reqwest_middleware::Error::middleware(Error::local(
-                ErrorKind::Middleware,
-                format!("a middleware changed the {what} of the operation"),
-            )));
-        }
+        let is_own = match Hops::likeness(&request) {
+            Likeness::Same => true,
+            Likeness::Other => false,
+            Likeness::Altered(what) => {
+                return Err(reqwest_middleware::Error::middleware(Error::local(
+                    ErrorKind::Middleware,
+                    format!("a middleware changed the {what} of the operation"),
+                )));
+            }
+        };
         // It also sees what really goes out, so that a refused connection of a middleware's own request is not taken for one of
-        // the operation's.
+        // the operation's, and an operation that a middleware has sent twice not for one that was sent once.
         let url = request.url().clone();
-        Hops::begin_exchange();
+        Hops::begin_exchange(is_own);
         let result = next.run(request, extensions).await;
-        if let Err(reqwest_middleware::Error::Reqwest(error)) = &result {
-            Hops::fail_exchange(classify::sending(error, &url));
-        }
+        let failure = match &result {
+            Err(reqwest_middleware::Error::Reqwest(error)) => Some(classify::sending(error, &url)),
+            _ => None,
+        };
+        let is_doubtful = match &result {
+            Ok(answer) => is_impatient(answer.status()),
+            Err(_) => true,
+        };
+        Hops::end_exchange(is_own, failure, is_doubtful);
         result
     }
 }
 
 impl Passage {
-    /// What is different in this request, if it still is the operation's and not one of a middleware's own.
-    pub(crate) fn broken_by(&self, request: &Request) -> Option<&'static str> {
+    /// Whether this request is the operation's, and what is different in it if it still is that and not one of a middleware's own.
+    pub(crate) fn likeness(&self, request: &Request) -> Likeness {
         let frozen = &self.frozen;
         let same_method = *request.method() == frozen.method;
         let same_url = *request.url() == *frozen.url;
@@ -93,14 +104,18 @@ impl Passage {
         } else if !same_url {
             "URL"
         } else {
-            return None;
+            return Likeness::Same;
         };
         let same_place = request.url().path() == frozen.url.path()
             && request.url().origin() == frozen.url.origin();
         let has_key = !expected.is_empty() && key.iter().any(|value| expected.contains(value));
         let has_body =
             same_body && !matches!(frozen.body, FrozenBody::None | FrozenBody::Stream(_));
-        (has_key || has_body || (same_method && same_place)).then_some(what)
+        if has_key || has_body || (same_method && same_place) {
+            Likeness::Altered(what)
+        } else {
+            Likeness::Other
+        }
     }
 
     fn same_body(&self, request: &Request) -> bool {

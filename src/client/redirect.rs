@@ -28,6 +28,12 @@ pub(crate) struct Hops {
     safe: bool,
     followed: Cell<bool>,
     exchanges: Cell<u32>,
+    /// How many of them were the operation's own. A middleware that runs once per attempt may send it again.
+    own: Cell<u32>,
+    /// Whether the latest of those may have had an effect that its answer does not tell.
+    doubtful: Cell<bool>,
+    /// Whether that was so of one before it.
+    unknown_before: Cell<bool>,
     altered: Cell<bool>,
     /// What middlewares on the way may not change.
     seal: Option<Arc<Passage>>,
@@ -35,6 +41,16 @@ pub(crate) struct Hops {
     operation: usize,
     /// How the last exchange failed, where it did.
     failure: Cell<Option<Failure>>,
+}
+
+/// What a request is to the operation in whose attempt it is sent.
+pub(crate) enum Likeness {
+    /// The operation.
+    Same,
+    /// The operation, with this changed.
+    Altered(&'static str),
+    /// One for another purpose.
+    Other,
 }
 
 impl Hops {
@@ -84,13 +100,28 @@ impl Hops {
         self.altered.get() && self.exchanges.get() == 0 && !self.followed.get()
     }
 
-    /// What a middleware has changed of the operation, if this is it.
-    pub(crate) fn altered(request: &reqwest::Request) -> Option<&'static str> {
+    /// Whether the operation went out before in this attempt, and nobody knows what came of it.
+    #[inline]
+    pub(crate) fn unknown_before(&self) -> bool {
+        self.unknown_before.get()
+    }
+
+    /// Whether the operation went out more than once in this attempt.
+    #[inline]
+    pub(crate) fn processed_before(&self) -> bool {
+        self.own.get() > 1
+    }
+
+    /// Whether a request is the operation, and as it should be.
+    pub(crate) fn likeness(request: &reqwest::Request) -> Likeness {
         Self::current(|hops| {
-            let what = hops.seal.as_ref()?.broken_by(request)?;
-            hops.altered.set(true);
-            Some(what)
-        })?
+            let seal = hops.seal.as_ref();
+            let likeness = seal.map_or(Likeness::Other, |seal| seal.likeness(request));
+            hops.altered
+                .set(hops.altered.get() || matches!(likeness, Likeness::Altered(_)));
+            likeness
+        })
+        .unwrap_or(Likeness::Other)
     }
 
     /// Whether this runs inside an attempt of that operation: a second loop in there would multiply the attempts.
@@ -107,17 +138,30 @@ impl Hops {
     }
 
     /// Takes note that an exchange of this attempt begins, below the middlewares that run once per attempt.
-    pub(crate) fn begin_exchange() {
+    /// `is_own` says whether it is the operation's.
+    pub(crate) fn begin_exchange(is_own: bool) {
         // Outside of an attempt there is nothing to take note for.
         let _ = Self::current(|hops| {
             hops.exchanges.set(hops.exchanges.get().saturating_add(1));
             hops.failure.set(None);
+            if is_own {
+                hops.own.set(hops.own.get().saturating_add(1));
+                // Until it has ended: it may be dropped on its way.
+                if hops.doubtful.replace(true) {
+                    hops.unknown_before.set(true);
+                }
+            }
         });
     }
 
-    /// Takes note of how the exchange failed.
-    pub(crate) fn fail_exchange(failure: Failure) {
-        let _ = Self::current(|hops| hops.failure.set(Some(failure)));
+    /// Takes note of how the exchange failed, and whether it may have had an effect that its answer does not tell.
+    pub(crate) fn end_exchange(is_own: bool, failure: Option<Failure>, is_doubtful: bool) {
+        let _ = Self::current(|hops| {
+            hops.failure.set(failure);
+            if is_own {
+                hops.doubtful.set(is_doubtful);
+            }
+        });
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use idempotency::retry::{Failure, Reach};
 use idempotency::{
-    Effect, ErrorKind, IdempotencyMiddleware, Report, RequestBuilderExt as _, StoppedBy,
+    Effect, ErrorKind, IdempotencyMiddleware, Replay, Report, RequestBuilderExt as _, StoppedBy,
 };
 use reqwest_middleware::Middleware;
 
@@ -438,4 +438,51 @@ async fn the_report_is_in_the_extensions_of_the_answer() {
         ]
     );
     assert!(report.is_buffered() && report.followed_unknown());
+}
+
+/// Sends every attempt again that got no answer, or this one.
+fn repeating(busy: u16) -> impl Middleware {
+    layer(move |request, extensions, next| {
+        Box::pin(async move {
+            let again = request.try_clone().unwrap();
+            match next.clone().run(request, extensions).await {
+                Ok(answer) if answer.status() != busy => Ok(answer),
+                _ => next.run(again, extensions).await,
+            }
+        })
+    })
+}
+
+/// A middleware that sends the operation twice in one attempt does not make a first answer of the second.
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_the_second_request_of_an_attempt_is_not_called_fresh() {
+    for (first, followed_unknown) in [
+        (Step::read_then_close(), true),
+        (Step::reply(503, &[], ""), true),
+        (Step::reply(401, &[], ""), false),
+    ] {
+        let server = ScriptedServer::new([first, Step::reply(201, &[], "")]);
+        let client =
+            builder(1).attempt_middleware(repeating(if followed_unknown { 503 } else { 401 }));
+        let client = client.build().unwrap();
+        let operation = client.post(server.url("/orders")).body("x").idempotent();
+        let response = operation.send().await.unwrap();
+        assert_eq!(
+            (response.replay(), response.followed_unknown()),
+            (Replay::Unknown, followed_unknown)
+        );
+        assert_eq!(response.attempts().len(), 1);
+        server.assert_one_operation(2);
+    }
+
+    // And no settled refusal of it.
+    let server = ScriptedServer::new([Step::read_then_close(), Step::reply(403, &[], "")]);
+    let client = builder(1).attempt_middleware(repeating(503));
+    let client = client.build().unwrap();
+    let operation = client.post(server.url("/orders")).body("x").idempotent();
+    let error = operation.send().await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Status, Effect::Unknown)
+    );
 }
