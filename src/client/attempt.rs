@@ -12,9 +12,10 @@ use reqwest::Request;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
+use super::body::AttemptBody;
 use super::classify;
 use super::error::Source;
-use super::frozen::{AttemptBody, Frozen};
+use super::frozen::Frozen;
 use super::job::Job;
 use super::past::{Flight, Past};
 use super::redirect::Hops;

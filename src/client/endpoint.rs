@@ -7,10 +7,11 @@ use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 
 use super::error::{Error, ErrorKind, Source};
-use super::frozen::{Frozen, Place, Target};
+use super::frozen::Frozen;
 use super::headers::Headers;
 use super::http_client::Client;
 use super::request::RequestBuilder;
+use super::target::{Place, Target};
 
 /// A method, URL and headers, parsed once.
 ///

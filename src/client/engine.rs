@@ -9,10 +9,11 @@ use reqwest_middleware::Next;
 use tokio::time::Instant;
 
 use super::attempt::{Sent, Transport};
+use super::body::AttemptBody;
 use super::error::{Error, ErrorKind};
 use super::execute::Run;
 use super::fault::Fault;
-use super::frozen::{AttemptBody, Frozen};
+use super::frozen::Frozen;
 use super::job::Job;
 use super::operation::Overrides;
 use super::past::Past;

@@ -5,9 +5,9 @@ use reqwest::Request;
 use reqwest_middleware::{Middleware, Next};
 
 use super::attempt::is_impatient;
+use super::body::FrozenBody;
 use super::classify;
 use super::error::{Error, ErrorKind};
-use super::frozen::FrozenBody;
 use super::redirect::{Hops, Likeness};
 use super::ticket::Passage;
 

@@ -1,10 +1,12 @@
 //! The client: over reqwest, with one loop in the middle.
 
 mod attempt;
+mod body;
 mod buffer;
 mod carrier;
 mod classify;
 mod client_builder;
+mod conclude;
 mod endpoint;
 mod engine;
 mod error;
@@ -30,6 +32,7 @@ mod rolls;
 mod send;
 mod settle;
 mod stream;
+mod target;
 mod ticket;
 mod trace;
 mod url;

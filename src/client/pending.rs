@@ -8,9 +8,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::Request;
 use serde::{Deserialize, Serialize};
 
+use super::body::FrozenBody;
 use super::error::{Effect, Error, ErrorKind, What};
 use super::fault::Fault;
-use super::frozen::{Frozen, FrozenBody};
+use super::frozen::Frozen;
 use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
 use super::operation::Operation;

@@ -9,15 +9,17 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use reqwest::Body;
 
+use super::body::FrozenBody;
 use super::error::Error;
 use super::fault::Fault;
-use super::frozen::{Frozen, FrozenBody, Target};
+use super::frozen::Frozen;
 use super::headers::Headers;
 use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
 use super::operation::Operation;
 use super::response::Response;
 use super::settle::Wanted;
+use super::target::Target;
 use crate::contract::IdempotencyKey;
 
 /// The room for a JSON body that is set aside at first, in bytes: most bodies of operations fit.

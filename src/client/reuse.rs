@@ -12,7 +12,8 @@ use quick_cache::UnitWeighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use sha2::{Digest, Sha256};
 
-use super::frozen::{Frozen, FrozenBody};
+use super::body::FrozenBody;
+use super::frozen::Frozen;
 use crate::contract::IdempotencyKey;
 
 /// How many keys are remembered. Beyond that the least used are forgotten.

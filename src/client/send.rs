@@ -6,9 +6,10 @@ use std::time::Duration;
 use reqwest_middleware::ClientWithMiddleware;
 use tokio::time::Instant;
 
+use super::body::FrozenBody;
 use super::engine::{Call, Direct};
 use super::error::{Effect, Error};
-use super::frozen::{Frozen, FrozenBody};
+use super::frozen::Frozen;
 use super::operation::{Operation, Overrides};
 use super::report::{Log, Report};
 use super::response::{Meta, Response};

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
+use super::body::FrozenBody;
 use super::error::ErrorKind;
 use super::fault::Fault;
-use super::frozen::{Frozen, FrozenBody};
+use super::frozen::Frozen;
 use crate::contract::{Carrier, Contract, IdempotencyKey};
 
 /// The key's place in a request.
