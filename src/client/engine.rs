@@ -145,6 +145,7 @@ pub(crate) struct Chain<'a, 'n> {
     /// The request as it came, for the first attempt.
     pub(crate) first: &'a mut Option<Request>,
     pub(crate) pristine: Pristine<'a>,
+    pub(crate) ticket: &'a Ticket,
     /// Where the last attempt's extensions go.
     pub(crate) extensions: &'a mut http::Extensions,
 }
@@ -179,6 +180,15 @@ impl<'a, 'n> Transport for Chain<'a, 'n> {
         let next = self.next.clone();
         // A middleware may act when it is called, not only when it is polled.
         Chained(Hops::enter(hops, || next.run(request, self.extensions)))
+    }
+}
+
+impl Drop for Chain<'_, '_> {
+    /// A middleware on the way may have emptied the extensions. Without the ticket a second call would be another operation.
+    fn drop(&mut self) {
+        if self.extensions.get::<Ticket>().is_none() {
+            self.extensions.insert(self.ticket.clone());
+        }
     }
 }
 

@@ -225,6 +225,7 @@ impl Middleware for IdempotencyMiddleware {
                 passage: &passage,
                 first: &mut held,
                 pristine: Pristine::of(extensions, &ticket),
+                ticket: &ticket,
                 extensions,
             };
             let mut run = self.engine.run(Call {

@@ -1,9 +1,10 @@
 //! What an attempt finds in its extensions, and what the caller finds there afterwards.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::Extensions;
-use idempotency::Report;
+use idempotency::{Replay, Report};
 use reqwest_middleware::Middleware;
 
 use super::{foreign, layer, ours, stack};
@@ -105,4 +106,38 @@ async fn an_answer_keeps_its_own_extensions_and_address() {
     assert_eq!(response.remote_addr(), Some(server.addr()));
     assert_eq!(response.version(), http::Version::HTTP_11);
     assert_eq!(response.content_length(), Some(4));
+}
+
+/// A middleware after ours that leaves nothing in the extensions does not make another operation of the second call.
+#[tokio::test(start_paused = true)]
+async fn an_operation_stays_where_an_attempt_has_emptied_the_extensions() {
+    // Once the first call ends in an answer, and once it is dropped on its way.
+    for first in [Step::reply(401, &[], ""), Step::stall_before_headers()] {
+        let emptying = || {
+            layer(|request, extensions, next| {
+                extensions.clear();
+                extensions.insert(First);
+                next.run(request, extensions)
+            })
+        };
+        let twice = layer(|request, extensions, next| {
+            Box::pin(async move {
+                let again = request.try_clone().unwrap();
+                let first = next.clone().run(request, extensions);
+                let _ = tokio::time::timeout(Duration::from_secs(1), first).await;
+                next.run(again, extensions).await
+            })
+        });
+        let server = ScriptedServer::new([first, Step::reply(201, &[], "")]);
+        let client = stack()
+            .with(twice)
+            .with(ours(2).key_posts_and_patches())
+            .with(emptying())
+            .build();
+        let response = client.post(server.url("/orders")).body("x").send().await;
+        server.assert_one_operation(2);
+        let response = response.unwrap();
+        let report = Report::of(&response).unwrap();
+        assert_eq!(report.replay(), Replay::Unknown);
+    }
 }
