@@ -1,6 +1,7 @@
 //! The edge of the client: what the transport's errors, streams, handshakes and redirects are taken for.
 
 mod classification;
+mod heads;
 mod hostile;
 mod http2;
 mod names;
