@@ -158,11 +158,12 @@ impl IdempotencyMiddleware {
     /// Finds out what a request is, and completes it to be the first attempt's.
     fn receive(&self, request: &mut Request, extensions: &mut Extensions) -> Received {
         let mut new = None;
-        let ticket = match extensions.get_mut::<Ticket>() {
-            Some(ticket) => ticket,
-            None => new.insert(self.ticket(request)),
+        let (ticket, is_lost) = match extensions.get_mut::<Ticket>() {
+            Some(ticket) => (ticket, false),
+            // A middleware between two of this kind may have emptied the extensions.
+            None => (new.insert(self.ticket(request)), Hops::is_attempts(request)),
         };
-        if Hops::inside(ticket.past()) {
+        if is_lost || Hops::inside(ticket.past()) {
             return Received::Attempt;
         }
         let passage = match self.board(ticket, request) {

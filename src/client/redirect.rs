@@ -129,6 +129,15 @@ impl Hops {
         Self::current(|hops| hops.operation == address(past)).unwrap_or(false)
     }
 
+    /// Whether this request is that of the attempt in which this runs, as its key says.
+    pub(crate) fn is_attempts(request: &reqwest::Request) -> bool {
+        Self::current(|hops| {
+            let keyed = hops.seal.as_ref().filter(|seal| seal.key.is_some());
+            keyed.is_some_and(|seal| matches!(seal.likeness(request), Likeness::Same))
+        })
+        .unwrap_or(false)
+    }
+
     /// Whether this failure of this attempt can only be its first hop's.
     ///
     /// A middleware that runs once per attempt may send requests of its own, over another client. If such a one fails, the

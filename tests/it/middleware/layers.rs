@@ -123,6 +123,29 @@ async fn two_of_our_middlewares_do_not_multiply_the_attempts() {
     server.assert_one_operation(2);
 }
 
+/// Also where one in between leaves the second nothing to know the operation by, but the operation itself.
+#[tokio::test(start_paused = true)]
+async fn two_of_our_middlewares_do_not_hide_attempts_from_each_other() {
+    let server = ScriptedServer::new([
+        Step::read_then_close(),
+        Step::reply(503, &[], ""),
+        Step::reply(201, &[], ""),
+    ]);
+    let emptying = layer(|request, extensions, next| {
+        extensions.clear();
+        next.run(request, extensions)
+    });
+    let client = stack().with(ours(3)).with(emptying).with(ours(3)).build();
+    let request = client.post(server.url("/orders")).body("x").idempotent();
+    let response = request.send().await.unwrap();
+    let report = Report::of(&response).unwrap();
+    assert_eq!(
+        (report.attempts().len(), report.replay()),
+        (3, Replay::Unknown)
+    );
+    server.assert_one_operation(3);
+}
+
 /// B76: a retry policy in the caller's reqwest settings is switched off, on HTTP/1.1 and for refused streams of HTTP/2.
 #[tokio::test(start_paused = true)]
 async fn reqwests_own_retries_are_switched_off() {
