@@ -15,7 +15,14 @@ const USUAL: usize = 3;
 /// What is added below: `accept`, `host` and the length of the body.
 const ADDED: usize = 3;
 
+/// How many a caller may set. An attempt's map holds 24 576; the rest is for the key, the client's own and what is added.
+pub(crate) const MOST: usize = 24_000;
+
 impl Headers {
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= MOST
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.0.iter()
     }

@@ -10,10 +10,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use reqwest::Body;
 
 use super::body::FrozenBody;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::fault::Fault;
 use super::frozen::Frozen;
-use super::headers::Headers;
+use super::headers::{Headers, MOST};
 use super::http_client::Client;
 use super::idempotent::IdempotentRequest;
 use super::operation::Operation;
@@ -80,6 +80,12 @@ impl RequestBuilder {
             let name = HeaderName::try_from(name).map_err(|error| Fault::unbuilt(error.into()))?;
             let value =
                 HeaderValue::try_from(value).map_err(|error| Fault::unbuilt(error.into()))?;
+            if frozen.headers.is_full() {
+                return Err(Fault::new(
+                    ErrorKind::Builder,
+                    format!("more than {MOST} headers: leave `{name}` out"),
+                ));
+            }
             frozen.headers.append(name, value);
             Ok(())
         })

@@ -211,6 +211,22 @@ async fn a_bad_header_is_final() {
     assert_eq!(server.connections(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn more_headers_than_a_request_can_have_are_refused() {
+    let server = ScriptedServer::new([]);
+    let mut request = client().post(server.url("/orders"));
+    for number in 0..24_001 {
+        request = request.header(format!("x-{number}"), "1");
+    }
+    let error = request.idempotent().send().await.unwrap_err();
+    assert_refused(&error, ErrorKind::Builder);
+    assert_eq!(
+        error.to_string(),
+        "more than 24000 headers: leave `x-24000` out; the operation was not executed"
+    );
+    assert_eq!(server.connections(), 0);
+}
+
 /// Its maps have keys that JSON does not have.
 struct Unserializable;
 
