@@ -11,7 +11,7 @@ use crate::contenders::Contender;
 use crate::server::Server;
 
 const TASKS: usize = 64;
-const ROUNDS: usize = 41;
+const ROUNDS: usize = 201;
 const OPERATIONS: usize = 40;
 const CALLS: u32 = 20_000;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::contenders::{Contender, NAMES};
 use crate::server::Server;
 
-const ROUNDS: usize = 31;
+const ROUNDS: usize = 201;
 const OPERATIONS: usize = 300;
 
 pub fn table() {

@@ -27,6 +27,9 @@ use crate::retry::RetryPolicy;
 /// for example, goes on with the same operation: same key, same deadline, one attempt list. The response carries a [`Report`](crate::Report) in its extensions; an error is this crate's inside
 /// reqwest-middleware's ([`Error::from_middleware`](crate::Error::from_middleware)).
 ///
+/// Nothing after this one should send the request again: the list of attempts would not know. [`OperationGuard`](crate::OperationGuard)
+/// as the last sees it, and then no such answer is called fresh.
+///
 /// # Examples
 ///
 /// ```
