@@ -68,8 +68,17 @@ impl Headers {
 
     /// Sets one, in the place of those of the same name.
     pub(crate) fn set(&mut self, name: &HeaderName, value: HeaderValue) {
-        self.remove(name);
-        self.append(name.clone(), value);
+        let mut value = Some(value);
+        self.0.retain(|(own, old)| {
+            if own != name {
+                return true;
+            }
+            // The first one's place is kept, as by a map; the others are gone.
+            value.take().map(|value| *old = value).is_some()
+        });
+        if let Some(value) = value {
+            self.append(name.clone(), value);
+        }
     }
 
     pub(crate) fn remove(&mut self, name: &HeaderName) {
@@ -138,10 +147,13 @@ mod tests {
         headers.append(COOKIE, value("b=2"));
         headers.append(ACCEPT, value("*/*"));
         headers.set(&COOKIE, value("c=3"));
+        headers.set(&EXPECT, value("100-continue"));
+        let all: Vec<_> = headers.iter().map(|(name, _)| name).collect();
+        assert_eq!(all, [COOKIE, ACCEPT, EXPECT]);
         let all: Vec<_> = headers.get_all(&COOKIE).collect();
         assert_eq!(all, ["c=3"]);
         headers.remove(&COOKIE);
-        assert_eq!(headers.iter().count(), 1);
+        assert_eq!(headers.iter().count(), 2);
     }
 
     #[test]

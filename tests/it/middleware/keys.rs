@@ -15,6 +15,40 @@ fn key(text: &str) -> IdempotencyKey {
     IdempotencyKey::parse(text).unwrap()
 }
 
+/// The first attempt is the request that came, the others are made from what was kept of it: on the wire they are the same, to the
+/// order of the header lines.
+#[tokio::test(start_paused = true)]
+async fn every_attempt_has_the_same_head_wherever_the_callers_key_stands() {
+    for key_first in [true, false] {
+        let server = ScriptedServer::new([
+            Step::reply(503, &[], ""),
+            Step::reply(503, &[], ""),
+            Step::reply(201, &[], ""),
+        ]);
+        let mut headers = [
+            ("idempotency-key", "k-1"),
+            ("x-one", "1"),
+            ("x-two", "a"),
+            ("x-two", "b"),
+        ];
+        if !key_first {
+            headers.reverse();
+        }
+        let mut request = foreign(3).post(server.url("/orders")).body("x");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send().await.unwrap();
+        server.assert_one_operation(3);
+        let heads: BTreeSet<_> = server
+            .arrivals()
+            .into_iter()
+            .map(|arrival| arrival.headers)
+            .collect();
+        assert_eq!(heads.len(), 1, "{heads:#?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idempotent_request_carries_one_drawn_key_through_every_attempt() {
     let server = ScriptedServer::new([
