@@ -130,27 +130,24 @@ impl IdempotencyMiddleware {
 
     /// Makes a request part of its operation: with the operation's key, in the call that it begins or continues.
     fn board(&self, ticket: &mut Ticket, request: &mut Request) -> Result<Arc<Passage>, Error> {
-        let refused = |fault: Fault, ticket: &Ticket| fault.to_error_after(ticket.operation.past());
-        // In the place where it stays from the beginning.
-        let mut passage = Arc::new(Passage::new(Frozen::of(request)));
-        let contract = self.contract_of(ticket);
-        let wanted = ticket.operation.wanted(contract, &self.engine.keys);
-        let mut settled = Ok(());
-        Passage::change(&mut passage, |passage| {
-            settled = settle(contract, &mut passage.frozen, &wanted).map(|whose| {
-                passage.key = whose.key(wanted);
-                if passage.key.is_some() {
-                    passage.key_header = contract.key_header().cloned();
-                }
-            });
-        });
-        settled.map_err(|fault| refused(fault, ticket))?;
-        ticket
-            .board(&mut passage)
-            .map_err(|fault| refused(fault, ticket))?;
+        let mut passage = Passage::new(Frozen::of(request));
+        let boarded = self.give_key(ticket, &mut passage);
+        let passage = boarded
+            .and_then(|()| ticket.board(passage))
+            .map_err(|fault| fault.to_error_after(ticket.operation.past()))?;
         self.engine
             .refuse_reuse(passage.key.as_ref(), &passage.frozen)?;
         Ok(passage)
+    }
+
+    fn give_key(&self, ticket: &Ticket, passage: &mut Passage) -> Result<(), Fault> {
+        let contract = self.contract_of(ticket);
+        let wanted = ticket.operation.wanted(contract, &self.engine.keys);
+        passage.key = settle(contract, &mut passage.frozen, &wanted)?.key(wanted);
+        if passage.key.is_some() {
+            passage.key_header = contract.key_header().cloned();
+        }
+        Ok(())
     }
 
     fn contract_of<'a>(&'a self, ticket: &'a Ticket) -> &'a Contract {

@@ -131,7 +131,7 @@ impl Ticket {
 
     /// Makes this request part of the call under way, or of a new one, which is left in the ticket. Refuses to lend a key to
     /// another request.
-    pub(crate) fn board(&mut self, passage: &mut Arc<Passage>) -> Result<(), Fault> {
+    pub(crate) fn board(&mut self, mut passage: Passage) -> Result<Arc<Passage>, Fault> {
         let operation = &self.operation;
         let lends = passage.key.is_some() && operation.has_key();
         // A request without the key, such as one for a token, is no part of an operation that has one.
@@ -153,31 +153,28 @@ impl Ticket {
         let latest = self.call.as_ref();
         let before = latest.and_then(|call| call.before.as_ref());
         let mut calls = latest.into_iter().chain(before).chain(clients);
-        if let Some(call) = calls.find(|call| call.goes_on_with(passage)) {
+        if let Some(call) = calls.find(|call| call.goes_on_with(&passage)) {
             // What a middleware before ours has renewed for its second call, such as a token, counts for that call.
             let call = Arc::clone(call);
-            Passage::change(passage, |passage| {
-                passage.beginning = Some(Arc::clone(&call))
-            });
+            passage.beginning = Some(Arc::clone(&call));
             self.call = Some(call);
-            return Ok(());
+            return Ok(Arc::new(passage));
         }
         let is_first = is_it && first.is_none();
-        Passage::change(passage, |passage| {
-            // Without a key the caller's extensions are no sign that two requests are one operation.
-            passage.past = (!lends && !is_first).then(Past::default);
-            passage.began = began.unwrap_or(passage.began);
-            passage.before = self.call.take().map(|call| match &call.before {
-                Some(before) => Arc::clone(before),
-                None => call,
-            });
+        // Without a key the caller's extensions are no sign that two requests are one operation.
+        passage.past = (!lends && !is_first).then(Past::default);
+        passage.began = began.unwrap_or(passage.began);
+        passage.before = self.call.take().map(|call| match &call.before {
+            Some(before) => Arc::clone(before),
+            None => call,
         });
+        let passage = Arc::new(passage);
         if is_first {
-            *first = Some(Arc::clone(passage));
+            *first = Some(Arc::clone(&passage));
         }
         drop(first);
-        self.call = Some(Arc::clone(passage));
-        Ok(())
+        self.call = Some(Arc::clone(&passage));
+        Ok(passage)
     }
 }
 
@@ -210,13 +207,6 @@ impl Passage {
             log: Mutex::default(),
             beginning: None,
             before: None,
-        }
-    }
-
-    /// Changes a passage that nobody else has seen.
-    pub(crate) fn change(this: &mut Arc<Self>, change: impl FnOnce(&mut Self)) {
-        if let Some(own) = Arc::get_mut(this) {
-            change(own);
         }
     }
 
