@@ -43,11 +43,7 @@ pub(crate) trait Transport: Send {
     /// Sends one request and returns at the head of its answer.
     ///
     /// The request is handed on at once, not by the future: that would carry it, through every layer, for the whole attempt.
-    fn send<'t>(
-        &'t mut self,
-        request: Request,
-        hops: &mut Option<Hops>,
-    ) -> impl Future<Output = Sent> + Send + Unpin + use<'t, Self>;
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin;
 }
 
 /// How an attempt ended.
@@ -94,10 +90,9 @@ pub(crate) fn set_out<'a, T: Transport>(
     let flight = Past::set_out(job, began);
     let mut request = transport.request(job.frozen, body, without_expect);
     job.accompany(&mut request);
-    let mut hops = Some(Hops::new(&job.frozen.method, job.past, transport.seal()));
     UnderWay {
-        sending: transport.send(request, &mut hops),
-        hops,
+        hops: Some(Hops::new(&job.frozen.method, job.past, transport.seal())),
+        sending: transport.send(request),
         flight,
         began,
         ends: job.attempt_ends(began),

@@ -17,7 +17,6 @@ use super::frozen::Frozen;
 use super::job::Job;
 use super::operation::Overrides;
 use super::past::Past;
-use super::redirect::Hops;
 use super::report::Log;
 use super::response::Response;
 use super::reuse::UsedKeys;
@@ -101,7 +100,7 @@ fn reused(key: &KeyInUse) -> Error {
 /// Straight to reqwest.
 pub(crate) struct Direct<'a>(pub(crate) &'a reqwest::Client);
 
-impl<'c> Transport for Direct<'c> {
+impl Transport for Direct<'_> {
     fn seal(&self) -> Option<Arc<Passage>> {
         None
     }
@@ -111,11 +110,7 @@ impl<'c> Transport for Direct<'c> {
         frozen.request(body, without_expect)
     }
 
-    fn send<'t>(
-        &'t mut self,
-        request: Request,
-        _hops: &mut Option<Hops>,
-    ) -> impl Future<Output = Sent> + Send + Unpin + use<'c, 't> {
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
         Straight(self.0.execute(request))
     }
 }
@@ -159,7 +154,7 @@ pub(crate) enum Pristine<'a> {
     All(http::Extensions),
 }
 
-impl<'a, 'n> Transport for Chain<'a, 'n> {
+impl Transport for Chain<'_, '_> {
     fn seal(&self) -> Option<Arc<Passage>> {
         Some(Arc::clone(self.passage))
     }
@@ -171,15 +166,9 @@ impl<'a, 'n> Transport for Chain<'a, 'n> {
         }
     }
 
-    fn send<'t>(
-        &'t mut self,
-        request: Request,
-        hops: &mut Option<Hops>,
-    ) -> impl Future<Output = Sent> + Send + Unpin + use<'a, 'n, 't> {
+    fn send(&mut self, request: Request) -> impl Future<Output = Sent> + Send + Unpin {
         self.pristine.lay_out(self.extensions);
-        let next = self.next.clone();
-        // A middleware may act when it is called, not only when it is polled.
-        Chained(Hops::enter(hops, || next.run(request, self.extensions)))
+        Chained(self.next.clone().run(request, self.extensions))
     }
 }
 
