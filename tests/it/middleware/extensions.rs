@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::Extensions;
-use idempotency::{Replay, Report};
+use idempotency::{Replay, Report, RequestBuilderExt as _};
 use reqwest_middleware::Middleware;
 
 use super::{foreign, layer, ours, stack};
@@ -36,6 +36,26 @@ fn marking() -> impl Middleware {
         }
         next.run(request, extensions)
     })
+}
+
+/// Also where the caller has put nothing there, and nothing had to be copied.
+#[tokio::test(start_paused = true)]
+async fn no_attempt_finds_what_another_has_left() {
+    let server = ScriptedServer::new([
+        Step::reply(503, &[], ""),
+        Step::reply(503, &[], ""),
+        Step::reply(201, &[], ""),
+    ]);
+    let turn = AtomicU32::new(0);
+    let leaving = layer(move |request, extensions, next| {
+        assert_eq!(extensions.get::<Turn>(), None);
+        extensions.insert(Turn(turn.fetch_add(1, Ordering::SeqCst)));
+        next.run(request, extensions)
+    });
+    let client = stack().with(ours(3)).with(leaving).build();
+    let request = client.post(server.url("/orders")).body("x").idempotent();
+    request.send().await.unwrap();
+    server.assert_one_operation(3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -308,3 +308,20 @@ async fn a_contract_changes_how_the_key_is_written_and_never_the_key() {
         }
     }
 }
+
+/// A change of the operation while a `send` of it is held makes a copy of it, which has the same past.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_changed_while_it_is_sent_remembers_what_was_sent() {
+    let server = ScriptedServer::new([Step::stall_before_headers(), Step::reply(201, &[], "")]);
+    let client = Client::builder().policy(patient()).build().unwrap();
+    let operation = payment(&client, &server);
+    let held = operation.send();
+    let given_up = tokio::time::timeout(SECOND, operation.send()).await;
+    assert!(given_up.is_err());
+    let operation = operation.deadline(SECOND * 30);
+    let response = operation.send().await.unwrap();
+    assert_eq!(response.replay(), Replay::Unknown);
+    assert!(response.followed_unknown());
+    drop(held);
+    server.assert_one_operation(2);
+}

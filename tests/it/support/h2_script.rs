@@ -75,6 +75,13 @@ impl H2Step {
     pub(crate) fn reply_then_reset_mid_body(status: u16, part: &str, reason: Reason) -> Self {
         Self::new(true, H2Output::Cut(answer(status, &[], part), reason))
     }
+
+    /// Headers and all of the body that they state, then RST_STREAM in the place of the stream's end.
+    pub(crate) fn reply_then_reset_at_its_end(status: u16, body: &str, reason: Reason) -> Self {
+        let length = body.len().to_string();
+        let answer = answer(status, &[("content-length", &length)], body);
+        Self::new(true, H2Output::Cut(answer, reason))
+    }
 }
 
 fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> H2Answer {

@@ -159,12 +159,20 @@ async fn what_may_have_been_processed_is_sent_again_only_with_a_key() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_reset_in_its_body_is_retried_with_the_key() {
-    for reason in [
+    for (reason, cut) in [
         Reason::INTERNAL_ERROR,
         Reason::CANCEL,
         Reason::REFUSED_STREAM,
-    ] {
-        let cut = H2Step::reply_then_reset_mid_body(201, "half", reason);
+    ]
+    .into_iter()
+    .flat_map(|reason| {
+        [
+            H2Step::reply_then_reset_mid_body(201, "half", reason),
+            // HTTP/2 has an end of its own: a stated length is not the end.
+            H2Step::reply_then_reset_at_its_end(201, "whole", reason),
+        ]
+        .map(|cut| (reason, cut))
+    }) {
         let server = H2Server::new([cut, answered()]);
         let operation = client(2).post(server.url("/orders")).body("x").idempotent();
         let response = operation.send().await.unwrap();

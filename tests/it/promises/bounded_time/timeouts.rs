@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use idempotency::retry::{Failure, Reach};
-use idempotency::{Client, Effect, Error, ErrorKind, Replay, StoppedBy};
+use idempotency::{Client, Effect, Error, ErrorKind, Replay, RetryPolicy, StoppedBy};
 
 use super::assert_fails;
 use crate::support::{
@@ -195,4 +195,38 @@ async fn an_error_page_that_never_ends_costs_one_second() {
     let (result, took) = timed(payment(&client, server.url("/payments")).send()).await;
     assert_eq!(result.unwrap().status(), 201);
     assert_eq!(took, ms(1100));
+}
+
+/// A task that uses up its budget of cooperation on other things is late, and not for ever.
+#[tokio::test]
+async fn an_attempts_time_ends_in_a_task_that_never_rests() {
+    use std::task::Poll;
+
+    use tokio::task::coop;
+
+    let server = ScriptedServer::always(Step::stall_before_headers());
+    let policy = RetryPolicy::immediate(1)
+        .to_builder()
+        .attempt_timeout(Duration::from_millis(50))
+        .build()
+        .unwrap();
+    let client = Client::builder().policy(policy).build().unwrap();
+    let operation = client.post(server.url("/orders")).body("x").idempotent();
+    let restless = std::future::poll_fn(|context| {
+        while let Poll::Ready(step) = coop::poll_proceed(context) {
+            step.made_progress();
+        }
+        context.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    let both = async {
+        tokio::select! {
+            biased;
+            () = restless => unreachable!("it never ends"),
+            result = operation.send() => result,
+        }
+    };
+    let result = tokio::time::timeout(Duration::from_secs(10), both).await;
+    let error = result.expect("the attempt ends by itself").unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
 }
