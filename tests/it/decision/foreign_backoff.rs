@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use backoff::backoff::{Backoff as _, Stop, Zero};
 use backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
+use idempotency::Client;
 use idempotency::retry::{
     Backoff, Decision, RetryPolicy, Situation, StoppedBy, WaitReason, decide,
 };
 
 use super::{IN_PROGRESS, RETRY, assert_gives_up, assert_waits, ms, s};
+use crate::support::{ScriptedServer, Step};
 
 /// 100 ms doubling to 300 ms, without jitter.
 fn doubling() -> ExponentialBackoff {
@@ -188,4 +190,22 @@ fn it_names_no_ceiling_and_shows_as_foreign() {
     assert_eq!(backoff.ceiling(0), None);
     assert_eq!(format!("{backoff:?}"), "Foreign");
     assert_eq!(format!("{:?}", backoff.delays()), "Delays(Foreign)");
+}
+
+/// The loop keeps the value from one retry to the next, and begins anew for every operation.
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_from_retry_to_retry() {
+    let server = ScriptedServer::always(Step::reply(503, &[], ""));
+    let policy = RetryPolicy::builder()
+        .backoff(Backoff::from(doubling()))
+        .build()
+        .unwrap();
+    let client = Client::builder().policy(policy).build().unwrap();
+    for _ in 0..2 {
+        let operation = client.post(server.url("/orders")).body("x").idempotent();
+        let error = operation.send().await.unwrap_err();
+        let waits = error.attempts().iter().filter_map(|attempt| attempt.wait());
+        let waits: Vec<_> = waits.map(|(wait, _)| wait).collect();
+        assert_eq!(waits, [ms(100), ms(200), ms(300)]);
+    }
 }

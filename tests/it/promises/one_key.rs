@@ -325,3 +325,25 @@ async fn an_operation_that_is_changed_while_it_is_sent_remembers_what_was_sent()
     drop(held);
     server.assert_one_operation(2);
 }
+
+/// The client's own headers belong to the operation too, where the request does not set them itself.
+#[tokio::test(start_paused = true)]
+async fn the_default_headers_are_on_every_attempt_unless_the_request_has_its_own() {
+    let server = ScriptedServer::new([Step::reply(503, &[], ""), Step::reply(201, &[], "")]);
+    let mut defaults = http::HeaderMap::new();
+    for (name, value) in [("x-tenant", "a"), ("x-tenant", "b"), ("x-plan", "basic")] {
+        defaults.append(name, http::HeaderValue::from_static(value));
+    }
+    let client = Client::builder()
+        .policy(patient())
+        .default_headers(defaults)
+        .build()
+        .unwrap();
+    let request = client.post(server.url("/orders")).header("x-plan", "gold");
+    request.body("x").idempotent().send().await.unwrap();
+    server.assert_one_operation(2);
+    for arrival in server.arrivals() {
+        assert_eq!(header_lines(&arrival, "x-tenant"), ["a", "b"]);
+        assert_eq!(header_lines(&arrival, "x-plan"), ["gold"]);
+    }
+}
